@@ -195,6 +195,13 @@ def bars(view: str, rows: Iterable[Row], unit: str, best_is_greatest: bool) -> V
     return View(view, traces, layout, 70 + len(ordered) * max(30, 4 + 15 * lines))
 
 
+def rows_layout(mode: str, unit: str, labels: Sequence[str]) -> Json:
+    """Of bars in several traces, from top to bottom."""
+    return {"barmode": mode, "xaxis": {"title": {"text": unit}, "rangemode": "tozero"},
+            "yaxis": {"tickvals": list(range(len(labels))), "ticktext": [text.plotly_label(label) for label in labels],
+                      "range": [len(labels) - 0.4, -0.6], "showgrid": False}}
+
+
 def bar_trace(ordered: Sequence[Row], role: Role) -> Json:
     mine = [(position, row) for position, row in enumerate(ordered)
             if row.value is not None and row.role == role]

@@ -64,21 +64,28 @@ def measured_page(results: Results, plotly: str) -> str:
 
 
 def simulated_page(results: Results, plotly: str) -> str:
-    throughput = simulated.throughput(results, figures.Palette(results))
-    served, stalls = simulated.served(results), simulated.stalls(results)
+    parts, drawn = simulated_parts(results)
     calibration = simulated.calibration(results)
     parts = [
-        Part("throughput", "Simulated throughput", keyed(results, throughput)),
-        Part("served", "Where simulated accesses were served", charts(served)),
-        Part("stalls", "Simulated stall cycles", keyed(results, stalls)),
+        *parts[:-1],
         Part("calibration", "Calibration", [charts(calibration), simulated.calibration_table(
             results.calibration, "table-calibration")]) if calibration else None,
-        Part("tables", "All simulated numbers", counts_tables(results)),
+        parts[-1],
         Part("context", "Context", tables.context_table(results, "table-context")),
         Part("reading", "How to read this", simulated.reading())]
     return document(simulated.headline(results), "Simulated by Espalier: "
                     + text.listing(results.files), simulated.sentences(results), [*interruptions(results), simulated.TRUST],
-                    parts, throughput + served + stalls + calibration, plots(plotly), first_screen(results))
+                    parts, drawn + calibration, plots(plotly), first_screen(results))
+
+
+def simulated_parts(results: Results) -> tuple[list[Part | None], list[Figure]]:
+    """The numbers come last."""
+    throughput = simulated.throughput(results, figures.Palette(results))
+    served, stalls = simulated.served(results), simulated.stalls(results)
+    return [Part("throughput", "Simulated throughput", keyed(results, throughput)),
+            Part("served", "Where simulated accesses were served", charts(served)),
+            Part("stalls", "Simulated stall cycles", keyed(results, stalls)),
+            Part("tables", "All simulated numbers", counts_tables(results))], throughput + served + stalls
 
 
 def first_screen(results: Results) -> tuple[Content, Content]:

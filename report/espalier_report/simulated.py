@@ -120,17 +120,15 @@ def calibration(results: Results) -> list[Figure]:
     views = []
     for workload, threads in dict.fromkeys((c.workload, c.threads) for c in results.calibration):
         group = [c for c in results.calibration if (c.workload, c.threads) == (workload, threads)]
-        names = [text.plotly_text(c.map) for c in group]
         traces: list[Json] = [
-            {"type": "bar", "orientation": "h", "name": name, "label": name, "y": names,
+            {"type": "bar", "orientation": "h", "name": name, "label": name, "y": list(range(len(group))),
              "x": [getattr(c, attribute) for c in group], "marker": {"color": colour},
-             "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f}<extra></extra>"}
+             "text": [text.plotly_text(c.map) for c in group], "textposition": "none",
+             "hovertemplate": "%{text}<br>%{fullData.name} %{x:.3f}<extra></extra>"}
             for name, attribute, colour in (("measured ratio", "native", "series8"),
                                             ("simulated ratio", "simulated", "series0"))]
-        layout = {"barmode": "group", "xaxis": {"title": {"text": "throughput over that of "
-                                                          + text.plotly_text(group[0].reference)},
-                                                "rangemode": "tozero"},
-                  "yaxis": {"autorange": "reversed", "showgrid": False}}
+        layout = figures.rows_layout("group", f"throughput over that of {text.plotly_text(group[0].reference)}",
+                                     [c.map for c in group])
         views.append(View(f"{workload}, {text.plural(threads, 'thread')}", traces, layout,
                           90 + 48 * len(group)))
     if not views:
@@ -192,7 +190,6 @@ def _head(name: str) -> str:
 def _stack(threads: int, group: Sequence[Measurement]) -> View:
     beyond = {m.label: sum(m.counts[name] for name in PLACES) for m in group}
     ordered = sorted(group, key=lambda m: (beyond[m.label], m.label))
-    names = [text.plotly_label(m.label) for m in ordered]
     traces: list[Json] = []
     for index, (name, place) in enumerate(PLACES.items()):
         traces.append({
@@ -202,12 +199,8 @@ def _stack(threads: int, group: Sequence[Measurement]) -> View:
             "text": [f"{text.plotly_text(m.label)}: {text.number(m.counts[name])}" for m in ordered],
             "textposition": "none",
             "hovertemplate": "%{text}<br>%{fullData.name}, simulated<extra></extra>"})
-    layout = {
-        "barmode": "stack", "bargap": 0.35,
-        "xaxis": {"title": {"text": "simulated accesses per operation beyond L1 and L2"},
-                  "rangemode": "tozero"},
-        "yaxis": {"tickvals": list(range(len(ordered))), "ticktext": names,
-                  "range": [len(ordered) - 0.4, -0.6], "showgrid": False}}
+    layout = figures.rows_layout("stack", "simulated accesses per operation beyond L1 and L2",
+                                 [m.label for m in ordered]) | {"bargap": 0.35}
     lines = max(len(text.wrapped(m.label)) for m in ordered)
     return View(text.plural(threads, "thread"), traces, layout,
                 90 + len(ordered) * max(30, 4 + 15 * lines))

@@ -82,15 +82,8 @@ def measured_parts(shown: Results, drawn: list[Figure]) -> tuple[list[Part | Non
 
 
 def simulated_parts(shown: Results, drawn: list[Figure]) -> tuple[list[Part | None], list[Figure]]:
-    throughput = simulated.throughput(shown, figures.Palette(shown))
-    served, stalls = simulated.served(shown), simulated.stalls(shown)
-    return [
-        Part("pairs", "Node by node, simulated", page.charts(drawn)) if drawn else None,
-        Part("throughput", "Simulated throughput", page.keyed(shown, throughput)),
-        Part("served", "Where simulated accesses were served", page.charts(served)),
-        Part("stalls", "Simulated stall cycles", page.keyed(shown, stalls)),
-        Part("tables", "All simulated numbers", page.counts_tables(shown))], \
-        drawn + throughput + served + stalls
+    parts, others = page.simulated_parts(shown)
+    return [Part("pairs", "Node by node, simulated", page.charts(drawn)) if drawn else None, *parts], drawn + others
 
 
 def part_of(results: Results, study: Study, figure: StudyFigure) -> Results:
@@ -129,16 +122,12 @@ def pairs(shown: Results, figure: StudyFigure) -> list[Figure]:
         traces = [pair_trace(name, colour, trees, by_tree, figure, scale)
                   for name, colour, by_tree in (("published", "series8", published),
                                                 ("compact", "series0", compact))]
-        layout = {"barmode": "group", "xaxis": {"title": {"text": unit}, "rangemode": "tozero"},
-                  "yaxis": {"tickvals": list(range(len(trees))),
-                            "ticktext": [text.plotly_label(tree) for tree in trees],
-                            "range": [len(trees) - 0.4, -0.6], "showgrid": False}}
         drawn.append(Figure(
             f"pairs-{index}", f"Published and compact nodes of {workload}",
             f"{workload}{' (simulated)' if shown.simulated else ''}",
             f"{what} of each tree with its node as published, and with the compact one; longer is "
             "better. The number at a bar is the node's size in bytes.",
-            [View("", traces, layout, 90 + 52 * len(trees))], series=True,
+            [View("", traces, figures.rows_layout("group", unit, trees), 90 + 52 * len(trees))], series=True,
             about=workloads.explained(shown.of(workload))))
     return drawn
 
