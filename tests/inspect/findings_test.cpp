@@ -112,7 +112,7 @@ TEST(findings, unused_sets_by_a_stride_of_ones_own) {
   EXPECT_THAT(
       f->text,
       AllOf(HasSubstr("75.0 % of the L1 sets and 75.0 % of the L2 sets (by virtual addresses) unused"),
-            HasSubstr("256 bytes behind the one before"), HasSubstr("such as 320 bytes")));
+            HasSubstr("256 bytes after the one before"), HasSubstr("such as 320 bytes")));
   EXPECT_EQ(find(of(strided(plain, 10'000, 320, 64)), finding_kind::unused_sets), nullptr);
 }
 

@@ -292,7 +292,7 @@ class rules {
     if (share < most || t_.strides.most.front().value <= cache_line_bytes) return std::nullopt;
     const std::uint64_t stride = t_.strides.most.front().value;
     return fmt::format(
-        "{} of its blocks lie {} bytes behind the one before. Pad them to an odd number of lines, such "
+        "{} of its blocks lie {} bytes after the one before. Pad them to an odd number of lines, such "
         "as {} bytes.",
         percent(share), stride, odd_lines(stride));
   }
