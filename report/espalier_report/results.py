@@ -658,23 +658,14 @@ class _Reader:
         committed = self.number(entry, "committed", where)
         if committed is not None and committed > 1:
             self.fail(f"{where}.committed", "must be a share from 0 to 1")
-        wall, cpu = self.both_rounds(entry, where)
         return Placed(
             figure, self.text(entry, "malloc", where), self.text(entry, "locks", where), int(size),
-            self.threads(entry, where), max(len(wall), len(cpu)),
-            self.over_rounds(entry, "real_time", wall, where), self.over_rounds(entry, "cpu_time", cpu, where),
-            loads, self.number(entry, "largest_load", where), committed,
+            self.threads(entry, where), *self.over_rounds(entry, where), loads, self.number(entry, "largest_load", where), committed,
             self.number(entry, "capacity_aborts", where), self.number(entry, "resident_kib", where))
 
     def cost(self, entry: Object, where: str) -> Cost:
-        wall, cpu = self.both_rounds(entry, where)
         return Cost(self.text(entry, "benchmark", where), self.text(entry, "malloc", where), self.threads(entry, where),
-                    max(len(wall), len(cpu)), self.over_rounds(entry, "real_time", wall, where),
-                    self.over_rounds(entry, "cpu_time", cpu, where), self.number(entry, "peak_kib", where))
-
-    def both_rounds(self, entry: Object, where: str) -> tuple[list[float], list[float]]:
-        """Wall times and processor times."""
-        return self.rounds(entry, "rounds_wall_ns", where), self.rounds(entry, "rounds_cpu_ns", where)
+                    *self.over_rounds(entry, where), self.number(entry, "peak_kib", where))
 
     def rounds(self, entry: Object, key: str, where: str) -> list[float]:
         value: Any = entry.get(key, [])
@@ -682,12 +673,15 @@ class _Reader:
             self.fail(f"{where}.{key}", "must be a list of non-negative numbers")
         return [float(one) for one in value]
 
-    def over_rounds(self, entry: Object, key: str, rounds: list[float], where: str) -> Spread | None:
-        """The stated value, if there were no rounds."""
-        if len(rounds) > 1:
-            return Spread(statistics.median(rounds), min(rounds), max(rounds))
-        stated = self.time(entry, key, where)
-        return None if stated is None else Spread(stated)
+    def over_rounds(self, entry: Object, where: str) -> tuple[int, Spread | None, Spread | None]:
+        """The number of rounds, the wall time and the CPU time; without rounds the times that are stated."""
+        count, spreads = 0, []
+        for key, stated in (("rounds_wall_ns", "real_time"), ("rounds_cpu_ns", "cpu_time")):
+            rounds, time = self.rounds(entry, key, where), self.time(entry, stated, where)
+            count = max(count, len(rounds))
+            spreads.append(Spread(statistics.median(rounds), min(rounds), max(rounds)) if len(rounds) > 1 else
+                           None if time is None else Spread(time))
+        return count, *spreads
 
     def repetitions(self, group: list[tuple[str, Object]], runs: list[Any]) -> int:
         stated = (self.number(entry, "repetitions", where) for where, entry in group)

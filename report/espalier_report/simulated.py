@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,9 +35,7 @@ def headline(results: Results) -> str:
         return f"{on}: nothing to compare"
     if len(leaders) <= 3:
         return f"{on}: " + "; ".join(f"{m.label} leads {m.workload}" for m in leaders)
-    wins: dict[str, int] = {}
-    for m in leaders:
-        wins[m.label] = wins.get(m.label, 0) + 1
+    wins = Counter(m.label for m in leaders)
     most = min(wins, key=lambda label: (-wins[label], label))
     return f"{on}: {most} leads {wins[most]} of {text.plural(len(leaders), 'workload')}"
 

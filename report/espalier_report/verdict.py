@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from espalier_report.results import Measurement, Results, Role
@@ -24,10 +25,7 @@ def headline(found: list[Verdict]) -> str:
     if len(found) <= 3:
         return "; ".join(_upper_first(v.short) if i == 0 else v.short
                          for i, v in enumerate(found))
-    wins: dict[str, int] = {}
-    for verdict in found:
-        if verdict.winner is not None:
-            wins[verdict.winner] = wins.get(verdict.winner, 0) + 1
+    wins = Counter(verdict.winner for verdict in found if verdict.winner is not None)
     if not wins:
         return f"No clear winner in any of {len(found)} workloads"
     ranked = sorted(wins.items(), key=lambda item: (-item[1], item[0]))
