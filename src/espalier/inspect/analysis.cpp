@@ -370,7 +370,7 @@ class visits {
       for (const byte_range& r : type_->always_read) note(r);
       note(choice);
       std::ranges::sort(lines);
-      const auto distinct = std::ranges::unique(lines).begin() - lines.begin();
+      const auto distinct = std::unique(lines.begin(), lines.end()) - lines.begin();
       sum.lines += static_cast<double>(distinct);
       sum.crossing += distinct > 1 ? 1 : 0;
     }

@@ -17,7 +17,7 @@ unsigned shift_for(const snapshot& s, std::size_t most_cells) {
   std::array<std::size_t, std::numeric_limits<std::uint64_t>::digits + 1> parted_below{};
   std::uint64_t before = none;
   for_each_page_of(s.blocks, [&](std::uint64_t number) {
-    if (before != none) ++parted_below[static_cast<std::size_t>(std::bit_width(number ^ before))];
+    if (before != none) ++parted_below[static_cast<std::size_t>(64 - std::countl_zero(number ^ before))];
     before = number;
   });
   auto shift = static_cast<unsigned>(parted_below.size() - 1);

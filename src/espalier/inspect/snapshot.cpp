@@ -105,7 +105,7 @@ block_index::block_index(std::span<const live_block> blocks) : blocks_(blocks) {
 std::size_t block_index::place_of(std::uint64_t page) const noexcept {
   const std::size_t mask = slots_.size() - 1;
   // Fibonacci hashing spreads the neighbouring pages of a run far apart.
-  std::size_t at = static_cast<std::size_t>(page * 0x9e3779b97f4a7c15U >> 20U) & mask;
+  std::size_t at = (page * 0x9e3779b97f4a7c15U >> 20U) & mask;
   while (slots_[at].page_plus_one != 0 && slots_[at].page_plus_one != page + 1) at = (at + 1) & mask;
   return at;
 }

@@ -74,7 +74,7 @@ class histogram {
   // rules meet in one formula because shifting leaves a number in [half_, 2 * half_).
   std::size_t index_of(std::uint64_t value) const noexcept {
     const auto shift = static_cast<unsigned>(std::bit_width(value | (2 * half_ - 1))) - sub_bits_;
-    return static_cast<std::size_t>(shift * half_ + (value >> shift));
+    return shift * half_ + (value >> shift);
   }
   struct bucket {
     std::uint64_t lowest;
