@@ -471,7 +471,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   /// Stores a value in the node that has the key. `changed`: the key was absent.
   template <bool Assign>
   outcome store_value(guard_type& guard, node& n, value_word word) {
-    value_word old;
+    value_word old{};
     {
       const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
