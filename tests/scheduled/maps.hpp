@@ -5,13 +5,14 @@
 #include <type_traits>
 
 #include "espalier/map/catalog.hpp"
+#include "espalier/map/node_layout.hpp"
 #include "scheduled/battery.hpp"
 #include "sim/transactions/simulated_htm.hpp"
 #include "support/every_entry.hpp"
 
 // The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each distinct type that
-// remains when placement and reclaimer are the simulator's. With ESPALIER_EVERY_ENTRY also those that differ in their
-// nodes' layout alone, and the algorithm's default with the traits that ship. The default has the usual number of
+// remains when placement and reclaimer are the simulator's. With ESPALIER_EVERY_ENTRY also those with published
+// nodes, and the algorithm's default with the traits that ship. The default has the usual number of
 // schedules, the others a quarter of it. Maps whose reads must not run beside writers are left out.
 
 namespace espalier::sim::battery {
@@ -39,10 +40,11 @@ template <class Done, class Entry, class... Others>
 struct distinct<Done, Entry, Others...> {
   static void add() {
     using map = simulated_map<typename Entry::map_type>;
-    using told_apart = std::conditional_t<every_entry, map, catalog::laid_out<map, compact_layout>>;
-    if constexpr (!Done::template has<told_apart> && map::properties.reads_beside_writers)
+    constexpr bool relaid = std::is_same_v<typename map::traits_type::layout_type, published_layout>;
+    if constexpr (!Done::template has<map> && (every_entry || !relaid) &&
+                  map::properties.reads_beside_writers)
       add_tests(Entry::name(), subject_type_of<map>(), Entry::variant.empty() ? 1 : 0.25);
-    distinct<typename Done::template with<told_apart>, Others...>::add();
+    distinct<typename Done::template with<map>, Others...>::add();
   }
 };
 template <class... Entries>

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/map/node_layout.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "support/chosen_placement.hpp"
@@ -26,8 +27,8 @@
 //   forks                             lock-free algorithms over every placement that is chosen by name
 //
 // An algorithm's default is compiled as it ships. All others are on chosen_placement, so that entries which differ in
-// their placement alone are one type. Under sanitizers the default is too, and entries that differ in the layout of their
-// nodes alone are left out; under ThreadSanitizer the keys are plain, since their order does not affect that of accesses.
+// their placement alone are one type. Under sanitizers the default is too, and entries with published nodes are left
+// out; under ThreadSanitizer the keys are plain, since their order does not affect that of accesses.
 // With ESPALIER_EVERY_ENTRY every entry is as it ships, and large values come with plain keys too.
 
 namespace espalier::test {
@@ -72,19 +73,12 @@ subject_type subject_on_chosen_placement(std::string_view variant = {}) {
   return describe<Entry, Codec, map, placement, forms>(Entry::name().append(variant).append(Codec::suffix));
 }
 
-/// Whether an entry has another layout of its nodes than the algorithm's default, and differs in nothing but that and
-/// its placement.
-template <class Map, class Default>
-constexpr bool is_relaid =
-    !std::is_same_v<on_chosen_placement<Map, plain_codec>, on_chosen_placement<Default, plain_codec>> &&
-    std::is_same_v<catalog::laid_out<on_chosen_placement<Map, plain_codec>, compact_layout>,
-                   catalog::laid_out<on_chosen_placement<Default, plain_codec>, compact_layout>>;
-
-template <class Entry, class Default>
+template <class Entry>
 void add_entry() {
   using map = typename Entry::map_type;
   using placement = typename map::traits_type::placement_type;
-  if constexpr (loses_heap_memory<map> || (sanitized && !every_entry && is_relaid<map, Default>))
+  constexpr bool relaid = std::is_same_v<typename map::traits_type::layout_type, published_layout>;
+  if constexpr (loses_heap_memory<map> || (sanitized && !every_entry && relaid))
     return;
   else if constexpr (every_entry || !is_choice<placement> || (Entry::variant.empty() && !sanitized))
     add_subject_of<Entry, plain_codec>();
@@ -140,14 +134,10 @@ void add_to_default() {
   add_placed(plain, "forks", "named", false);
 }
 
-template <class First, class...>
-struct first_of : std::type_identity<First> {};
-
 template <class Entries>
 bool add_catalog_subjects() {
-  using first = typename Entries::template entries_as<first_of>::type;
   Entries::for_each([]<class Entry>() {
-    add_entry<Entry, typename first::map_type>();
+    add_entry<Entry>();
     if constexpr (Entry::variant.empty()) add_to_default<Entry>();
   });
   return true;

@@ -7,8 +7,6 @@
 #include <string_view>
 
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_traits.hpp"
-#include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
 
 // The catalogue lists the combinations that ship: each algorithm at its default, and one axis varied at a time, never
@@ -58,12 +56,6 @@ template <class Map, placement Placement>
 using placed = typename Map::template rebind<typename Map::key_type, typename Map::mapped_type,
                                              typename Map::key_compare,
                                              typename Map::traits_type::template with_placement<Placement>>;
-
-/// The same map with another layout of its nodes, if it has several.
-template <class Map, node_layout Layout>
-using laid_out = typename Map::template rebind<
-    typename Map::key_type, typename Map::mapped_type, typename Map::key_compare,
-    typename Map::traits_type::template where_used<map_traits::with_layout<Layout>>>;
 
 template <class... Entries>
 struct entry_list {

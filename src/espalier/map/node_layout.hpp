@@ -43,13 +43,6 @@ struct compact_layout {
   }
 };
 
-/// A compact node at the start of a cache line of its own.
-struct line_layout {
-  static constexpr std::string_view name = "line";
-  static constexpr node_shape shape = node_shape::compact;
-  static constexpr std::size_t node_align(std::size_t, std::size_t) noexcept { return hw::cache_line_bytes; }
-};
-
 /// The published node. Its padding is part of its fields. It was written for malloc, which aligned it to 16 bytes at
 /// most; it was aligned to a line only because blocks of such sizes happened to lie so.
 struct published_layout {
@@ -60,7 +53,7 @@ struct published_layout {
   }
 };
 
-static_assert(node_layout<compact_layout> && node_layout<line_layout> && node_layout<published_layout>);
+static_assert(node_layout<compact_layout> && node_layout<published_layout>);
 
 /// What a search that passes a node reads of a field: nothing, all of it, or one half, the edge to one of two children.
 enum class search_use : std::uint8_t { none, all, half };
