@@ -170,6 +170,48 @@ TEST(slab, the_cache_of_an_ended_thread_serves_its_successor) {
   EXPECT_EQ(s.usage().bytes_reserved, reserved);
 }
 
+TEST(slab, returns_the_memory_of_what_is_free) {
+  constexpr std::size_t bytes = 104;
+  constexpr std::size_t n = (std::size_t{40} << 20U) / bytes;
+  slab s(bytes, slab::side_table::one_byte);
+  std::vector<void*> blocks = allocate(s, n);
+  for (void* const b : blocks) std::memset(b, 1, bytes);
+  s.side_byte(blocks[7])->store(9);
+  const std::size_t most = s.usage().bytes_reserved;
+  // Each hundredth block stays: no stretch is free.
+  std::vector<void*> kept;
+  std::vector<void*> freed;
+  for (std::size_t i = 0; i < n; ++i) (i % 100 == 0 ? kept : freed).push_back(blocks[i]);
+  deallocate(s, freed);
+  EXPECT_EQ(s.usage().bytes_reserved, most);
+  // The first ones stay, so that the others' stretches become free.
+  deallocate(s, std::vector(kept.begin() + 100, kept.end()));
+  kept.resize(100);
+  // A few more, so that it looks again.
+  freed = allocate(s, n / 2);
+  deallocate(s, freed);
+  EXPECT_LT(s.usage().bytes_reserved, most / 2);
+  std::size_t resident = 0;
+  for (std::size_t at = 0; at < bytes * n; at += hw::page_size()) {
+    unsigned char in_memory = 0;
+    auto* const page = static_cast<std::byte*>(blocks[0]) - address(blocks[0]) % hw::page_size() + at;
+    if (mincore(page, hw::page_size(), &in_memory) == 0) resident += in_memory & 1U;
+  }
+  EXPECT_LT(resident * hw::page_size(), most / 2);
+  for (void* const b : kept) EXPECT_EQ(*static_cast<unsigned char*>(b), 1);
+  EXPECT_EQ(s.side_byte(blocks[7])->load(), 9);
+  // What was returned is handed out again, each block once.
+  std::vector<void*> again = allocate(s, n - kept.size());
+  EXPECT_LE(s.usage().bytes_reserved, most + (std::size_t{1} << 20U));
+  for (void* const b : again) std::memset(b, 2, bytes);
+  again.insert(again.end(), kept.begin(), kept.end());
+  std::sort(again.begin(), again.end());
+  for (std::size_t i = 1; i < again.size(); ++i) ASSERT_GE(address(again[i]) - address(again[i - 1]), bytes);
+  for (void* const b : kept) EXPECT_EQ(*static_cast<unsigned char*>(b), 1);
+  deallocate(s, again);
+  EXPECT_EQ(s.usage().blocks, 0U);
+}
+
 TEST(slab, destruction_unmaps_every_page_blocks_in_use_included) {
   std::vector<void*> blocks;
   {

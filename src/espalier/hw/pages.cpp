@@ -148,6 +148,10 @@ std::size_t page_size() noexcept {
   return bytes;
 }
 
+bool discard_pages(std::byte* begin, std::size_t bytes) noexcept {
+  return madvise(begin, bytes, MADV_DONTNEED) == 0;
+}
+
 std::size_t huge_page_size() {
   static constinit std::atomic<std::size_t> known{0};  // as above; relaxed: likewise
   std::size_t bytes = known.load(std::memory_order_relaxed);

@@ -55,6 +55,10 @@ page_run map_pages(std::size_t bytes, const page_options& options = {});
 /// Bytes of an ordinary page.
 std::size_t page_size() noexcept;
 
+/// Returns whole pages of a private anonymous mapping to the OS; they stay mapped, and read as zero. False if it does not
+/// take them.
+bool discard_pages(std::byte* begin, std::size_t bytes) noexcept;
+
 /// Bytes of a transparent huge page: the kernel's figure, or 2 MiB if it gives none.
 std::size_t huge_page_size();
 

@@ -1,28 +1,52 @@
 #include "espalier/reclaim/epoch.hpp"
 
-#include <array>
 #include <cassert>
-#include <memory>
+#include <cstddef>
+#include <new>
 #include <utility>
 
+#include "espalier/hw/pages.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/sync/lock_concept.hpp"
 
 namespace espalier {
 
+/// Entries of a thread, with room for them behind it. Most bags have two KiB: one advance (a system call with interrupts)
+/// per bag. Where a guard has kept many of them waiting, the next ones are pages of their own, which return to the OS at
+/// once when the guard has ended.
 struct epoch_domain::bag {
-  // With the three words before it, two KiB: one advance (a system call with interrupts) per bag.
-  static constexpr std::size_t capacity = 63;
-
   bag* next = nullptr;
   std::uint64_t epoch = 0;  // the largest stamp of its entries
   std::size_t count = 0;
-  std::array<retired, capacity> entries;
+  hw::page_run pages;  // none in a small one
+  std::size_t capacity;
 
+  static constexpr std::size_t small_bytes = std::size_t{2} << 10U;
+  static constexpr std::size_t large_bytes = std::size_t{1} << 20U;
+  /// So many sealed bags of a thread wait before the next one is large.
+  static constexpr std::size_t many = 64;
+
+  [[nodiscard]] static bag* make(bool large) {
+    if (large) {
+      hw::page_run pages = hw::map_pages(large_bytes);
+      void* const room = pages.data();
+      return ::new (room) bag(std::move(pages), large_bytes);
+    }
+    return ::new (::operator new(small_bytes)) bag({}, small_bytes);
+  }
+  static void destroy(bag* b) noexcept {
+    const hw::page_run own = std::move(b->pages);
+    b->~bag();
+    if (own.data() == nullptr) ::operator delete(b, small_bytes);
+  }
+
+  [[nodiscard]] bool is_large() const noexcept { return pages.data() != nullptr; }
   [[nodiscard]] std::size_t room() const noexcept { return capacity - count; }
+  [[nodiscard]] retired* entries() noexcept { return std::launder(reinterpret_cast<retired*>(this + 1)); }
+  void add(const retired& entry) noexcept { ::new (static_cast<void*>(entries() + count++)) retired(entry); }
 
   void reclaim_all() noexcept {
-    for (std::size_t i = 0; i < count; ++i) entries[i].reclaim(entries[i]);
+    for (std::size_t i = 0; i < count; ++i) entries()[i].reclaim(entries()[i]);
     count = 0;
   }
 
@@ -30,23 +54,27 @@ struct epoch_domain::bag {
   std::size_t purge(const void* owner) noexcept {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (entries[i].owner == owner)
-        entries[i].reclaim(entries[i]);
+      if (entries()[i].owner == owner)
+        entries()[i].reclaim(entries()[i]);
       else
-        entries[kept++] = entries[i];
+        entries()[kept++] = entries()[i];
     }
     const std::size_t purged = count - kept;
     count = kept;
     return purged;
   }
+
+ private:
+  bag(hw::page_run own, std::size_t bytes) noexcept
+      : pages(std::move(own)), capacity((bytes - sizeof(bag)) / sizeof(retired)) {}
 };
 
 epoch_domain::record::~record() {
   // relaxed: no other thread uses a domain that is being destroyed.
   assert(announced.load(std::memory_order_relaxed) == 0 && "a thread is pinned in a domain that dies");
-  delete current;
+  if (current != nullptr) bag::destroy(current);
   for (bag* const first : {spares, sealed_first}) {
-    for (bag* b = first; b != nullptr;) delete std::exchange(b, b->next);
+    for (bag* b = first; b != nullptr;) bag::destroy(std::exchange(b, b->next));
   }
 }
 
@@ -58,6 +86,7 @@ void epoch_domain::record::recover_in_child(bool lost) noexcept {
   // A lost thread was changing these bags: it is unknown which of their entries are reclaimed.
   sealed_first = nullptr;
   sealed_last = nullptr;
+  sealed_count = 0;
   if (lost) {
     current = nullptr;
     spares = nullptr;
@@ -80,13 +109,17 @@ epoch_domain::~epoch_domain() {
 
 void epoch_domain::reserve(record& r, std::size_t n) {
   const lock_guard hold(r.lock);
-  if (r.current == nullptr) r.current = new bag;
+  const bool large = r.sealed_count >= bag::many;
+  // What kept them waiting has ended: a large bag would take long to be full.
+  if (!large && r.current != nullptr && r.current->is_large()) seal(r);
+  if (r.current == nullptr) r.current = bag::make(large);
   std::size_t room = r.current->room();
-  for (const bag* b = r.spares; room < n && b != nullptr; b = b->next) room += bag::capacity;
-  for (; room < n; room += bag::capacity) {
-    auto* const fresh = new bag;
+  for (const bag* b = r.spares; room < n && b != nullptr; b = b->next) room += b->capacity;
+  while (room < n) {
+    bag* const fresh = bag::make(large);
     fresh->next = r.spares;
     r.spares = fresh;
+    room += fresh->capacity;
   }
 }
 
@@ -95,26 +128,28 @@ void epoch_domain::seal(record& r) noexcept {
   full->next = nullptr;
   (r.sealed_last != nullptr ? r.sealed_last->next : r.sealed_first) = full;
   r.sealed_last = full;
+  ++r.sealed_count;
   r.current = r.spares;
   if (r.spares != nullptr) r.spares = std::exchange(r.spares->next, nullptr);
 }
 
 void epoch_domain::retire(record& r, const retired& entry) noexcept {
-  bool was_sealed = false;
+  bool is_due = false;
   {
     const lock_guard hold(r.lock);
     if (r.current->room() == 0) {
       seal(r);
-      was_sealed = true;
+      is_due = true;
     }
     bag& b = *r.current;
     // This thread is pinned. Later entries of a bag never have a smaller stamp. relaxed: only this thread writes its
     // announcement, and `retired` changes only under the lock.
     b.epoch = r.announced.load(std::memory_order_relaxed) >> 1U;
-    b.entries[b.count++] = entry;
+    b.add(entry);
+    if (b.is_large() && b.count % bag::many == 0) is_due = true;
     r.retired.store(r.retired.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  if (!was_sealed) return;
+  if (!is_due) return;
   try_advance();
   collect_record(r, epoch_.load(std::memory_order_acquire));  // order (4): collect, acquire
   adopt_one(r);
@@ -150,17 +185,18 @@ void epoch_domain::collect_record(record& r, std::uint64_t epoch) noexcept {
     bag* const b = r.sealed_first;
     r.sealed_first = b->next;
     if (r.sealed_first == nullptr) r.sealed_last = nullptr;
+    --r.sealed_count;
     // order (7): count_reclaimed, relaxed: written under the lock, read without it.
     r.reclaimed.store(r.reclaimed.load(std::memory_order_relaxed) + b->count, std::memory_order_relaxed);
     // Under the lock: purge() relies on it that no entry of its owner is still being reclaimed.
     b->reclaim_all();
-    if (r.spares == nullptr) {
+    if (r.spares == nullptr && !b->is_large()) {
       b->next = nullptr;
       std::atomic_signal_fence(  // order (8): keep_spare, release
           std::memory_order_release);
       r.spares = b;
     } else {
-      delete b;
+      bag::destroy(b);
     }
   }
 }

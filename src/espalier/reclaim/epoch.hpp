@@ -157,6 +157,7 @@ class epoch_domain {
     bag* current = nullptr;
     bag* sealed_first = nullptr;
     bag* sealed_last = nullptr;
+    std::size_t sealed_count = 0;
     bag* spares = nullptr;  // empty, linked
     std::atomic<std::uint64_t> retired{0};
     std::atomic<std::uint64_t> reclaimed{0};

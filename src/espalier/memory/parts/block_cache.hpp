@@ -84,10 +84,13 @@ class block_cache {
     return memory;
   }
 
-  void deallocate(void* memory) noexcept {
+  /// If most blocks that were handed out wait in batches, reduce() is called under the lock, by one thread at a time. It
+  /// may remove blocks by remove_free().
+  template <class Reduce>
+  void deallocate(void* memory, const Reduce& reduce) noexcept {
     cache* const mine = caches_.if_made();
     if (mine == nullptr) [[unlikely]]
-      return deallocate_first(memory);
+      return deallocate_first(memory, reduce);
     cache& c = *mine;
     auto* const b = static_cast<free_block*>(memory);
     b->next = c.free;
@@ -95,7 +98,49 @@ class block_cache {
     c.free = b;
     // relaxed: only this thread writes it; a count needs no order.
     c.in_use.store(c.in_use.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    if (++c.free_count >= 2 * batch_) flush_batch(c);
+    if (++c.free_count >= 2 * batch_) flush_batch(c, reduce);
+  }
+  void deallocate(void* memory) noexcept {
+    deallocate(memory, [] {});
+  }
+
+  /// Bytes of blocks in batches. Under the lock.
+  [[nodiscard]] std::size_t bytes_in_batches() const noexcept { return batch_count_ * batch_ * block_bytes_; }
+  /// Calls visit(block) for each block in a batch. Under the lock.
+  template <class Visitor>
+  void visit_batches(const Visitor& visit) const noexcept {
+    for (free_block* first = batches_; first != nullptr;) {
+      unpoison(first, block_bytes_);
+      free_block* const next_batch = first->next_batch;
+      for (free_block* b = first; b != nullptr;) {
+        unpoison(b, block_bytes_);
+        free_block* const next = b->next;
+        poison(b, block_bytes_);
+        visit(static_cast<const std::byte*>(static_cast<const void*>(b)));
+        b = next;
+      }
+      first = next_batch;
+    }
+  }
+  /// Removes the blocks of batches for which is_removed(block). Under the lock.
+  template <class Removed>
+  void remove_free(const Removed& is_removed) noexcept {
+    free_block* of_batch = std::exchange(batches_, nullptr);
+    batch_count_ = 0;
+    while (of_batch != nullptr) {
+      unpoison(of_batch, block_bytes_);
+      free_block* const next_batch = of_batch->next_batch;
+      for (free_block* b = of_batch; b != nullptr;) {
+        unpoison(b, block_bytes_);
+        free_block* const next = b->next;
+        if (is_removed(static_cast<const std::byte*>(static_cast<const void*>(b))))
+          poison(b, block_bytes_);
+        else
+          add_for_all(b);
+        b = next;
+      }
+      of_batch = next_batch;
+    }
   }
 
   [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
@@ -132,6 +177,7 @@ class block_cache {
     });
     if (torn) {
       batches_ = nullptr;
+      batch_count_ = 0;
       for_all_ = nullptr;
       for_all_count_ = 0;
       lock_.unlock();
@@ -160,6 +206,7 @@ class block_cache {
       free_block* const first = batches_;
       unpoison(first, block_bytes_);
       batches_ = first->next_batch;
+      --batch_count_;
       c.free = first->next;
       c.free_count = batch_ - 1;
       return first;
@@ -178,30 +225,36 @@ class block_cache {
   }
 
   /// A thread's first deallocation, or any of a thread without memory for its record.
-  [[gnu::noinline]] void deallocate_first(void* memory) noexcept {
+  template <class Reduce>
+  [[gnu::noinline]] void deallocate_first(void* memory, const Reduce& reduce) noexcept {
     if (caches_.try_local() != nullptr)
-      deallocate(memory);
+      deallocate(memory, reduce);
     else
       deallocate_for_all(memory);
   }
 
   void deallocate_for_all(void* memory) noexcept {
-    auto* const b = static_cast<free_block*>(memory);
     const lock_guard hold(lock_);
+    add_for_all(static_cast<free_block*>(memory));
+    // relaxed: written under the lock; a count needs no order.
+    freed_for_all_.store(freed_for_all_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  }
+
+  void add_for_all(free_block* b) noexcept {
     b->next = for_all_;
     for_all_ = b;
     if (++for_all_count_ == batch_) {
       b->next_batch = batches_;
       batches_ = b;
+      ++batch_count_;
       for_all_ = nullptr;
       for_all_count_ = 0;
     }
     poison(b, block_bytes_);
-    // relaxed: written under the lock; a count needs no order.
-    freed_for_all_.store(freed_for_all_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
 
-  void flush_batch(cache& c) noexcept {
+  template <class Reduce>
+  [[gnu::noinline]] void flush_batch(cache& c, const Reduce& reduce) noexcept {
     free_block* const first = c.free;
     free_block* last = first;
     for (std::size_t i = 1; i < batch_; ++i) {
@@ -221,6 +274,8 @@ class block_cache {
     first->next_batch = batches_;
     poison(first, block_bytes_);
     batches_ = first;
+    ++batch_count_;
+    reduce();
   }
 
   const std::size_t block_bytes_;
@@ -228,6 +283,7 @@ class block_cache {
   per_thread<cache> caches_;
   alignas(hw::false_sharing_bytes) ttas_lock lock_;
   free_block* batches_ = nullptr;
+  std::size_t batch_count_ = 0;
   // Blocks that threads without a record have freed: fewer than a batch.
   free_block* for_all_ = nullptr;
   std::size_t for_all_count_ = 0;

@@ -47,6 +47,22 @@ void slab::refill(end_to_end_run& fresh) {
   const std::size_t wanted =
       std::clamp(carved_bytes_.load(std::memory_order_relaxed) / 32, smallest_run_bytes, largest_run_bytes);
   std::size_t run_bytes = std::max(wanted / block_bytes(), std::size_t{1}) * block_bytes();
+  if (returned_ != nullptr) {
+    std::byte* const begin = static_cast<std::byte*>(static_cast<void*>(returned_));
+    unpoison(begin, sizeof(returned));
+    const returned all = *returned_;
+    run_bytes = std::min(run_bytes, static_cast<std::size_t>(all.end - begin));
+    fresh = {begin, begin + run_bytes, block_bytes()};
+    returned_ = all.next;
+    if (fresh.end != all.end) {
+      unpoison(fresh.end, sizeof(returned));
+      returned_ = ::new (fresh.end) returned(all);
+      poison(fresh.end, sizeof(returned));
+    }
+    poison(begin, sizeof(returned));
+    carved_bytes_.store(carved_bytes_.load(std::memory_order_relaxed) + run_bytes, std::memory_order_relaxed);
+    return;
+  }
   if (const std::size_t left = room(); left < run_bytes) {
     // The rest of a group's fronts suffices.
     if (shape_.is_split() && left != 0)
@@ -58,6 +74,68 @@ void slab::refill(end_to_end_run& fresh) {
   span_next_ += run_bytes;
   // relaxed: as above; usage() is exact at quiescence.
   carved_bytes_.store(carved_bytes_.load(std::memory_order_relaxed) + run_bytes, std::memory_order_relaxed);
+}
+
+/// Returns the memory of stretches without a block in use. A stretch is one of about 2 MiB, or several in a row.
+void slab::reduce() noexcept {
+  // relaxed throughout: written under the lock of blocks_, or only by refill(), which runs under it.
+  const std::size_t in_use = carved_bytes_.load(std::memory_order_relaxed) - blocks_.bytes_in_batches();
+  // The next look comes after as many deallocations as this one goes through.
+  reduce_at_ = std::max(2 * blocks_.bytes_in_batches(), least_to_reduce);
+  if (shape_.is_split() || blocks_.bytes_in_batches() < in_use) return;
+
+  const std::size_t in_stretch = std::max(huge_from_bytes / block_bytes(), std::size_t{1});
+  const std::size_t stretch_bytes = in_stretch * block_bytes();
+  const std::size_t spans = span_count_.load(std::memory_order_relaxed);
+  const auto span_at = [&](std::size_t i) -> const span& {
+    return *spans_[i].load(std::memory_order_relaxed);
+  };
+  const auto stretches_of = [&](std::size_t i) {
+    return static_cast<std::size_t>(span_at(i).end() - span_at(i).begin) / stretch_bytes;
+  };
+  std::array<std::size_t, most_spans + 1> first_of{};
+  for (std::size_t i = 0; i < spans; ++i) first_of[i + 1] = first_of[i] + stretches_of(i);
+  const std::unique_ptr<std::uint32_t[]> free(new (std::nothrow) std::uint32_t[first_of[spans] + 1]());
+  if (free == nullptr) return;
+  // That of blocks behind the last whole stretch of a span is never free.
+  const auto stretch_of = [&](const std::byte* b) -> std::uint32_t& {
+    for (std::size_t i = spans; i-- > 0;) {
+      const span& one = span_at(i);
+      if (b < one.begin || b >= one.end()) continue;
+      const std::size_t n = static_cast<std::size_t>(b - one.begin) / stretch_bytes;
+      if (n < stretches_of(i)) return free[first_of[i] + n];
+    }
+    return free[first_of[spans]];
+  };
+  blocks_.visit_batches([&](const std::byte* b) { ++stretch_of(b); });
+  free[first_of[spans]] = 0;
+  const auto is_free = [&](std::uint32_t blocks) { return blocks == in_stretch; };
+  if (std::none_of(free.get(), free.get() + first_of[spans], is_free)) return;
+  blocks_.remove_free([&](const std::byte* b) { return is_free(stretch_of(b)); });
+
+  for (std::size_t i = 0; i < spans; ++i) {
+    for (std::size_t n = first_of[i]; n < first_of[i + 1]; ++n) {
+      if (!is_free(free[n])) continue;
+      std::byte* const begin = span_at(i).begin + (n - first_of[i]) * stretch_bytes;
+      while (n + 1 < first_of[i + 1] && is_free(free[n + 1])) ++n;
+      std::byte* const end = span_at(i).begin + (n + 1 - first_of[i]) * stretch_bytes;
+      // All but the first page, which has the stretch's place in the list.
+      const auto page_of = [](std::byte* at, std::size_t up) {
+        const std::uintptr_t page = hw::page_size();
+        return std::bit_cast<std::byte*>((std::bit_cast<std::uintptr_t>(at) + up) & ~(page - 1));
+      };
+      std::byte* const from = page_of(begin + sizeof(returned), hw::page_size() - 1);
+      std::byte* const to = page_of(end, 0);
+      if (from < to) hw::discard_pages(from, static_cast<std::size_t>(to - from));
+      unpoison(begin, sizeof(returned));
+      returned_ = ::new (begin) returned{returned_, end};
+      poison(begin, sizeof(returned));
+      carved_bytes_.store(
+          carved_bytes_.load(std::memory_order_relaxed) - static_cast<std::size_t>(end - begin),
+          std::memory_order_relaxed);
+    }
+  }
+  reduce_at_ = std::max(2 * blocks_.bytes_in_batches(), least_to_reduce);
 }
 
 /// Bytes of blocks that fit behind span_next_, which moves to the next group when one is full.
@@ -141,7 +219,10 @@ std::atomic<std::uint8_t>* slab::side_byte(const void* address) const noexcept {
 
 void slab::recover_in_child(const hw::fork_survivor& survivor) noexcept {
   // The open span may be half advanced: its rest is leaked, and the next refill adds another span.
-  if (blocks_.recover_in_child(survivor, [](const end_to_end_run&) {})) span_next_ = span_end_ = nullptr;
+  if (blocks_.recover_in_child(survivor, [](const end_to_end_run&) {})) {
+    span_next_ = span_end_ = nullptr;
+    returned_ = nullptr;
+  }
 }
 
 memory_usage slab::usage() const noexcept {

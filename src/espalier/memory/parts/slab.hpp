@@ -59,7 +59,9 @@ struct end_to_end_run {
 /// Each thread takes runs of bump-allocated blocks and caches some of the blocks that it frees; block_cache says how.
 ///
 /// Pages come in spans that double from 64 KiB to 1 GiB, advised as huge pages from 2 MiB on; only pages of
-/// blocks that were handed out are backed by memory. They return to the OS when the slab is destroyed.
+/// blocks that were handed out are backed by memory. They return to the OS when the slab is destroyed. Where most blocks
+/// are free, stretches of 2 MiB and more without a block in use return before, and are handed out again as new ones: a
+/// deallocation that finds so looks through the free blocks under the lock, after as many deallocations.
 class slab {
  public:
   /// Whether the slab has a byte for each block, apart from it, for the use of a layer above.
@@ -82,7 +84,12 @@ class slab {
   [[nodiscard]] void* allocate() {
     return blocks_.allocate([this](end_to_end_run& fresh) { refill(fresh); });
   }
-  void deallocate(void* memory) noexcept { blocks_.deallocate(memory); }
+  void deallocate(void* memory) noexcept {
+    blocks_.deallocate(memory, [this]() noexcept {
+      if (blocks_.bytes_in_batches() >= reduce_at_) [[unlikely]]
+        reduce();
+    });
+  }
 
   /// The byte of the block in which an address lies; zero at first, and never changed by the slab. Null for
   /// an address that is not in this slab. Only with a side table. Searches the spans, of which there
@@ -104,10 +111,12 @@ class slab {
     [[nodiscard]] std::byte* end() const noexcept { return pages.data() + pages.size(); }
   };
 
+  static constexpr std::size_t least_to_reduce = std::size_t{8} << 20U;
   // A tebibyte, nearly.
   static constexpr std::size_t most_spans = 1024;
 
   void refill(end_to_end_run& fresh);
+  void reduce() noexcept;
   [[nodiscard]] const span* span_of(const void* address) const noexcept;
   [[nodiscard]] bool keeps_index() const noexcept;
   void map_span(span& fresh, std::size_t bytes) const;
@@ -119,6 +128,16 @@ class slab {
   const side_table side_;
   const std::optional<unsigned> numa_node_;
   block_cache<end_to_end_run> blocks_;
+
+  /// A stretch of blocks whose memory the OS has. Lies in its first block.
+  struct returned {
+    returned* next;
+    std::byte* end;
+  };
+
+  // Under the lock of blocks_.
+  returned* returned_ = nullptr;
+  std::size_t reduce_at_ = least_to_reduce;
 
   // Written by refill() only, in which there is one thread at a time.
   std::byte* span_next_ = nullptr;
