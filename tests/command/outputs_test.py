@@ -89,9 +89,10 @@ class Outputs(Case):
 
     def test_what_is_in_the_way_of_a_file_or_folder_is_said(self) -> None:
         (self.folder / "file").write_text("")
+        nothing = "nothing can be made in /proc" if os.geteuid() == 0 else "Permission denied"
         for command, option, name, said in (
-                (BENCH, "--json", "/proc/x.json", "nothing can be made in /proc"),
-                (BENCH, "--out", "/proc/x", "nothing can be made in /proc"),
+                (BENCH, "--json", "/proc/x.json", nothing),
+                (BENCH, "--out", "/proc/x", nothing),
                 (BENCH, "--json", "no/x.json", "there is no folder no"),
                 (BENCH, "--out", "no/x", "there is no folder no"),
                 (BENCH, "--out", "file", "it is a file"), (BENCH, "--out", "file/x", "Not a directory")):
