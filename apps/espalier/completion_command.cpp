@@ -101,7 +101,7 @@ _espalier() {{
     --order) words='scrambled sequential' ;;
     --study)
       words='atc18 eunomia malloc-speed malloc-tsx'
-      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 eunomia malloc-tsx objects transactions' ;;
+      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 eunomia malloc-tsx objects' ;;
     {of_files})
       _espalier_files
       return ;;

@@ -204,6 +204,17 @@ ordered_json caches_json(const sim::machine_spec& m) {
                               one("Unified", 3, m.llc, m.cores_per_socket * m.threads_per_core)});
 }
 
+/// What became of the transactions, per operation; "unavailable" if there were none.
+ordered_json transactions_json(const counted_phase& measured) {
+  const sim::transaction_counts& all = measured.transactions;
+  if (all.begun == 0) return "unavailable";
+  ordered_json j{{"begun", measured.per_operation(all.begun)},
+                 {"committed", measured.per_operation(all.committed)}};
+  for (const sim::abort_reason reason : sim::abort_reasons)
+    j["aborts"][std::string(sim::to_string(reason))] = measured.per_operation(all.of(reason));
+  return j;
+}
+
 ordered_json regions_json(const simulated_measurement& m) {
   ordered_json regions = ordered_json::object();
   for (std::size_t r = 0; r < m.regions.size(); ++r) {
@@ -253,16 +264,6 @@ ordered_json counts_json(const counted_phase& measured) {
   for (const sim::counts_field& field : sim::counts_fields)
     counts[std::string(field.name)] = measured.per_operation(measured.total.*field.value);
   return counts;
-}
-
-ordered_json transactions_json(const counted_phase& measured) {
-  const sim::transaction_counts& all = measured.transactions;
-  if (all.begun == 0) return "unavailable";
-  ordered_json j{{"begun", measured.per_operation(all.begun)},
-                 {"committed", measured.per_operation(all.committed)}};
-  for (const sim::abort_reason reason : sim::abort_reasons)
-    j["aborts"][std::string(sim::to_string(reason))] = measured.per_operation(all.of(reason));
-  return j;
 }
 
 std::string counts_csv(const counted_phase& measured) {

@@ -39,8 +39,6 @@ inline constexpr const char* trust =
 
 /// Every count per operation, by name.
 [[nodiscard]] nlohmann::ordered_json counts_json(const counted_phase& measured);
-/// What became of the transactions, per operation; "unavailable" if there were none.
-[[nodiscard]] nlohmann::ordered_json transactions_json(const counted_phase& measured);
 /// The same for a line of CSV, each with a comma before it; and the names, each with the suffix.
 [[nodiscard]] std::string counts_csv(const counted_phase& measured);
 [[nodiscard]] std::string counts_csv_head(std::string_view suffix);

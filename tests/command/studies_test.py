@@ -11,8 +11,6 @@ import unittest
 
 from case import COMMAND, Case, StudyCase, listed, study_files
 
-RETRY, CAPACITY = 1 << 1, 1 << 3  # bits of an abort's status word
-
 
 class StudiesTest(unittest.TestCase):
     def simulate(self, *arguments: str, under: tuple[str, ...] = (), folder: str = "") -> dict:
@@ -52,28 +50,6 @@ class Objects(StudiesTest):
         self.assertWithin(self.row("64x64", "by message, 2 in flight")["speed_up"], 2.0, 4)
         self.assertWithin(self.row("512x64", "by message, 2 in flight")["speed_up"], 1.5, 4)
         self.assertWithin(self.row("512x4", "by message, 2 in flight")["speed_up"], 0.2, 0.99)
-
-
-class Transactions(StudiesTest):
-    def test_what_fits_is_what_the_cache_holds(self) -> None:
-        # Of the second a processor of its kind holds as many.
-        for machine, lines, ways in (("i7_4770", 512, 8), ("emerald_rapids", 768, 12)):
-            result = self.simulate("--study", "transactions", "--machine", machine, "--threads", "1,4",
-                                   "--operations", "1000")
-            limits = result["limits"]
-            self.assertEqual(limits["written_lines"], lines, self.table)
-            self.assertEqual(limits["written_in_one_set"], ways, self.table)
-            self.assertEqual(limits["beyond_word"] & (CAPACITY | RETRY), CAPACITY, self.table)
-            self.assertIs(limits["leaves_no_trace"], True, self.table)
-            self.assertEqual(len(result["benchmarks"]), 4)
-            for row in result["benchmarks"]:
-                with self.subTest(machine, row=row["name"]):
-                    self.assertEqual(row["committed"] + row["fallbacks"], row["iterations"], self.table)
-                    self.assertEqual(row["begun"] - row["committed"], sum(row["aborts"].values()), self.table)
-            # Conflicts need two.
-            conflicts = {row["name"]: row["aborts"]["true conflict"] for row in result["benchmarks"]}
-            self.assertEqual(conflicts["counter/threads:1"], 0, self.table)
-            self.assertGreater(conflicts["counter/threads:4"], 0, self.table)
 
 
 class MallocTsx(StudiesTest):
@@ -340,8 +316,6 @@ class Refusals(Case):
                 ("--machine", "e7_4850"): "i7_4770", ("--threads", "21"): "from 1 to 20", ("--keys", "0"): "at least 1",
                 ("--json", "r.json"): "--out", ("--mix", "90/5/5"): "--mix"}.items()},
             ("--study", "objects", "--keys", "5"): "--keys", ("--study", "objects", "--report", "r.html"): "--csv",
-            ("--study", "transactions", "--csv", "r.csv"): "--json",
-            ("--study", "transactions", "--machine", "e7_4850"): "i7_4770",
             **{("--study", "malloc-tsx", *arguments): word for arguments, word in {
                 ("--machine", "e7_4850"): "i7_4770", ("--sizes", "31"): "32 to 16384", ("--sizes", "16385"): "32 to 16384",
                 ("--sizes", "x"): "--sizes", ("--threads", "1,2"): "one number", ("--keys", "0"): "from 1 to",
@@ -351,13 +325,11 @@ class Refusals(Case):
 
 class Pinning(StudiesTest):
     def test_is_obeyed_and_written(self) -> None:
-        for study, machine in (("objects", "e7_4850"), ("transactions", "i7_4770")):
-            compact, cores = (self.simulate("--study", study, "--machine", machine, "--threads", "2",
-                                            "--operations", "200", "--pin", pin) for pin in ("compact", "cores"))
-            with self.subTest(study):
-                self.assertEqual((compact["context"]["pinning"], cores["context"]["pinning"]), ("compact", "cores"))
-                times = [[row["real_time"] for row in run["benchmarks"]] for run in (compact, cores)]
-                self.assertNotEqual(*times)
+        compact, cores = (self.simulate("--study", "objects", "--machine", "e7_4850", "--threads", "2",
+                                        "--operations", "200", "--pin", pin) for pin in ("compact", "cores"))
+        self.assertEqual((compact["context"]["pinning"], cores["context"]["pinning"]), ("compact", "cores"))
+        times = [[row["real_time"] for row in run["benchmarks"]] for run in (compact, cores)]
+        self.assertNotEqual(*times)
 
 
 class Searches(StudiesTest):
@@ -379,7 +351,6 @@ class Repetition(StudiesTest):
                                                             capture_output=True).returncode != 0:
             unrandomised = ()  # not everywhere allowed
         for arguments in (("--study", "objects", "--machine", "e7_4850", "--threads", "20"),
-                          ("--study", "transactions", "--machine", "e5_2650_htm", "--threads", "8"),
                           ("--study", "malloc-tsx", "--sizes", "496", "--keys", "300")):
             with self.subTest(arguments):
                 # Whoever starts it has set other variables: stacks begin elsewhere.
