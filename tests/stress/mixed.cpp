@@ -16,20 +16,26 @@
 //   * A value there in the end is its writer's last successful write of that key.
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
+#include <cerrno>
+#include <csignal>
 #include <cstdint>
+#include <ctime>
 #include <latch>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 
+#include "espalier/workload/random.hpp"
 #include "support/codec.hpp"
 #include "support/environment.hpp"
 #include "support/every_entry.hpp"
-#include "support/interruptions.hpp"
 #include "support/model.hpp"
 #include "support/on_threads.hpp"
 #include "support/suite.hpp"
@@ -37,6 +43,51 @@
 
 namespace espalier::test {
 namespace {
+
+void rest(long nanoseconds) noexcept {
+  const timespec time{0, nanoseconds};
+  nanosleep(&time, nullptr);
+}
+
+void install_handler() {
+  struct sigaction action{};
+  action.sa_handler = [](int) {
+    const int saved = errno;
+    rest(50'000);
+    errno = saved;
+  };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
+/// Stops threads for a moment, repeatedly, at any point. With few processors a schedule in which one thread stops in
+/// the middle of an operation while others continue is otherwise rare. It uses signals with a handler that sleeps.
+/// ThreadSanitizer delivers signals only at system calls, so there it has little effect.
+///
+/// Destroy it before the threads are joined; the threads may have ended by then.
+class interruptions {
+ public:
+  explicit interruptions(std::span<std::thread> threads) {
+    install_handler();
+    thread_ = std::thread([this, threads] {
+      workload::random_generator random(5005);
+      while (!end_.load(std::memory_order_relaxed)) {
+        pthread_kill(threads[random.below(threads.size())].native_handle(), SIGUSR1);
+        rest(static_cast<long>(random.below(60'000)));
+      }
+    });
+  }
+  interruptions(const interruptions&) = delete;
+  interruptions& operator=(const interruptions&) = delete;
+  ~interruptions() {
+    end_.store(true, std::memory_order_relaxed);
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> end_{false};
+  std::thread thread_;
+};
 
 struct written {
   std::uint64_t key;     // 16 bits of the value

@@ -8,19 +8,46 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "support/function_ref.hpp"
 
 // A map as the suites see it: behind virtual functions, so that a test body is compiled once and not once for each of
 // dozens of map types. Keys and values are 64-bit here, in ascending order; a codec (subject_of.hpp) translates for
 // maps of other types.
 
 namespace espalier::test {
+
+template <class Signature>
+class function_ref;
+
+/// A reference to a callable of the caller, for the length of one call. Unlike std::function it never allocates, so
+/// that it can be used in a region where allocations are made to fail.
+template <class Result, class... Arguments>
+class function_ref<Result(Arguments...)> {
+ public:
+  template <class Callable>
+    requires(!std::is_same_v<std::remove_cvref_t<Callable>, function_ref> &&
+             std::is_invocable_r_v<Result, Callable&, Arguments...>)
+  function_ref(Callable&& callable) noexcept  // NOLINT(google-explicit-constructor)
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
+        call_([](void* object, Arguments... arguments) -> Result {
+          return (*static_cast<std::remove_reference_t<Callable>*>(object))(
+              std::forward<Arguments>(arguments)...);
+        }) {}
+
+  Result operator()(Arguments... arguments) const {
+    return call_(object_, std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  void* object_;
+  Result (*call_)(void*, Arguments...);
+};
 
 using key = std::uint64_t;
 using value = std::uint64_t;

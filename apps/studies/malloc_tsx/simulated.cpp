@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,18 +17,38 @@
 #include "apps/common/terminal.hpp"
 #include "apps/simulate/output.hpp"
 #include "apps/simulate/study.hpp"
-#include "apps/studies/draws.hpp"
 #include "apps/studies/malloc_tsx/figures.hpp"
 #include "apps/studies/malloc_tsx/results.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/io/output_file.hpp"
 #include "espalier/workload/random.hpp"
+#include "sim/runtime/world.hpp"
 #include "sim/simulation/simulation.hpp"
 
 // "The Influence of Malloc Placement on TSX Hardware Transactional Memory", figures 1 and 2.
 
 namespace espalier::simulate {
 namespace {
+
+/// A thread's random numbers, drawn outside the program: one for each operation. All threads share one budget of
+/// operations.
+class draws {
+ public:
+  draws(std::uint64_t seed, unsigned thread, std::uint64_t& left) : random_(seed, thread), left_(left) {}
+
+  /// False if the budget is exhausted.
+  bool next(std::uint64_t& number) {
+    const sim::own_code scope;
+    if (left_ == 0) return false;
+    --left_;
+    number = random_.next();
+    return true;
+  }
+
+ private:
+  workload::random_generator random_;
+  std::uint64_t& left_;
+};
 
 // One measurement -----------------------------------------------------------------------------------------------------
 
