@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +16,13 @@
 #include <vector>
 
 #include "espalier/map/bst/ext_lf.hpp"
+#include "espalier/map/bst/global_lock_bst.hpp"
 #include "espalier/map/bst/hand_over_hand_bst.hpp"
 #include "espalier/map/btree/masstree.hpp"
 #include "espalier/map/locked_map.hpp"
 #include "espalier/map/ordered_map.hpp"
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/std_mutex.hpp"
 #include "support/counted.hpp"
 #include "support/on_threads.hpp"
 
@@ -478,6 +481,49 @@ TEST(types_of_values, may_be_optional_themselves) {
   EXPECT_FALSE(before->has_value());
   EXPECT_FALSE(map.update(2, same_value{}).before.has_value());
   EXPECT_EQ(map.size(), 1U);
+}
+
+struct huge_value {
+  std::array<std::uint64_t, 4096> words;
+};
+
+TEST(large_values, are_copied_whole) {
+  hand_over_hand_bst<int, huge_value, map_traits::with_lock<std_mutex>> coupled;
+  global_lock_bst<int, huge_value> global;
+  locked_map<int, huge_value> control;
+  huge_value v{};
+  for (int k = -3; k < 3; ++k) {
+    v.words.back() = static_cast<std::uint64_t>(k) + 10;
+    coupled.insert(k, v);
+    global.insert(k, v);
+    control.insert(k, v);
+  }
+  int visits = -3;
+  const auto check = [&](int k, const huge_value& seen) {
+    EXPECT_EQ(k, visits++);
+    EXPECT_EQ(seen.words.back(), static_cast<std::uint64_t>(k) + 10);
+  };
+  coupled.scan(-3, check);
+  visits = -3;
+  global.scan(-3, check);
+  visits = -3;
+  control.scan(-3, check);
+  EXPECT_EQ(visits, 3);
+}
+
+TEST(string_keys, iterators_own_their_batches) {
+  locked_map<std::string, std::uint64_t> map;
+  for (std::uint64_t v = 0; v < 200; ++v)
+    map.insert("a key that is no small string, number " + std::to_string(1000 + v), v);
+  auto at = map.begin();
+  auto copy = ++at;
+  for (std::uint64_t v = 1; v < 200; ++v, ++copy) ASSERT_EQ(copy->value, v);
+  EXPECT_TRUE(copy == map.end());
+  EXPECT_EQ(at->key, "a key that is no small string, number 1001");
+  copy = at;
+  EXPECT_EQ(copy->key, at->key);
+  at = map.begin();
+  EXPECT_EQ(copy->value, 1U);
 }
 
 }  // namespace
