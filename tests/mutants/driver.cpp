@@ -14,7 +14,7 @@ namespace espalier::mutants {
 namespace {
 
 /// Many times as often as unchanged code asks in a schedule.
-constexpr std::uint64_t most_questions = 50'000'000;
+constexpr std::uint64_t most_questions = 3'000'000;
 /// Many times what they take.
 constexpr time_t most_seconds = 60;
 

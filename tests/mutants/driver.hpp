@@ -50,7 +50,7 @@ struct scenes {
     run(name, build,
         {.strategies = {"round-robin"},
          .model = sim::memory_model::sequential,
-         .step_budget = 20'000'000,
+         .step_budget = 6'000'000,
          .transactions = std::nullopt},
         0);
   }

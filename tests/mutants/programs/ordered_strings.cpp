@@ -5,11 +5,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <random>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/map/ordered_map.hpp"
@@ -77,6 +81,48 @@ template <class Map>
 void sequence(sim::scene& s) {
   auto& map = s.make<Map>();
   s.thread("changes", [&map] { grow_and_shrink(map, 500); });
+}
+
+/// More than sixteen levels: strings that begin with one another.
+void strings_in_one_another(sim::scene& s) {
+  using map_type = ordered_map<std::string, std::uint64_t>::with_fanout<4>;
+  auto& map = s.make<map_type>();
+  s.thread("changes", [&map] {
+    // Lengths; those that are negative are erased.
+    constexpr std::array lengths{276,  78, 199, 32,  197, 0,   190, 18,  25,  187, 13,  109, 84,   89,  299,
+                                 -199, 12, 249, 40,  244, 102, 91,  94,  234, 4,   95,  131, -249, 176, 70,
+                                 -89,  87, 211, 143, 206, 68,  167, 101, -87, 128, 200, 215, -32,  -91, 204};
+    std::set<std::string> there;
+    for (const int length : lengths) {
+      const std::string key(static_cast<std::size_t>(std::abs(length)), '\0');
+      if (length < 0)
+        sim::require(map.erase(key) == (there.erase(key) != 0), "an erase misses a key");
+      else
+        sim::require(map.insert(key, 1) == there.insert(key).second,
+                     "an insert takes an absent key for present");
+    }
+    for (const std::string& key : there) sim::require(map.contains(key), "a find misses a key");
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+  });
+}
+/// Keys with equal beginnings, without an order, and with one twice.
+void loads(sim::scene& s) {
+  auto& map = s.make<ordered_map<std::string, std::uint64_t>::with_fanout<4>>();
+  s.thread("loads", [&map] {
+    std::mt19937_64 random(2);
+    model expected;
+    while (expected.size() < 400) expected.emplace(some_key(random), random());
+    std::vector<std::pair<std::string, std::uint64_t>> entries(expected.begin(), expected.end());
+    map.bulk_load(entries);
+    require_same(map, expected, random);
+    map.clear();
+    entries[1].first = entries[0].first;
+    try {
+      map.bulk_load(entries);
+      sim::fail("a load takes keys that are equal");
+    } catch (const std::invalid_argument&) {
+    }
+  });
 }
 
 /// Keys that a leaf tells apart by all of their bytes alone.
@@ -349,11 +395,11 @@ void find_of_what_a_scan_has_visited(sim::scene& s) {
 void inserts_beside_a_merge(sim::scene& s) {
   auto& map = s.make<two_groups>();
   const auto key = [](unsigned i) { return "k" + std::to_string(10 + i); };
-  for (unsigned i = 0; i < 18; ++i) map.insert(key(i), i);
-  for (unsigned i = 0; i < 6; ++i) map.erase(key(2 * i));  // 8 are left, and 4
-  s.thread("erases", [&map, key] { map.erase(key(17)); });
+  for (unsigned i = 0; i < 18; ++i) map.insert(key(i), i);                // 7 and 11
+  for (const unsigned i : {0U, 1U, 2U, 8U, 10U, 12U}) map.erase(key(i));  // 4 and 8
+  s.thread("erases", [&map, key] { map.erase(key(3)); });
   s.thread("inserts", [&map, key] {
-    for (unsigned i = 0; i < 6; ++i) map.insert(key(2 * i), i);
+    for (const unsigned i : {8U, 10U, 12U, 18U, 19U, 20U}) map.insert(key(i), i);
   });
   s.at_end([&map] {
     sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
@@ -383,24 +429,28 @@ void explore_all(scenes& all) {
   using map = ordered_map<std::string, std::uint64_t>;
   // First those of one thread, which do not depend on how much time there is.
   all.run_alone("entries_come_and_go", come_and_go);
-  all.run_alone("small_nodes_grow_and_shrink", sequence<map::with_fanout<3>>);
+  all.run_alone("small_nodes_grow_and_shrink", sequence<map::with_fanout<4>>);
   all.run_alone("large_nodes_grow_and_shrink", sequence<map::with_fanout<16, 64>>);
+  all.run_alone("strings_in_one_another", strings_in_one_another);
+  all.run_alone("loads", loads);
   all.run_alone("scans_among_erased_keys", scans_among_erased_keys);
   all.run_alone("many_records_since_the_order", many_records_since_the_order);
   all.run("scan_beside_an_insert", scan_beside_an_insert<false>);
   all.run("scan_beside_an_insert_into_a_slot_of_the_order", scan_beside_an_insert<true>);
-  explore_battery<sim::battery::ordered_map_of_strings<3>>("ordered_map_of_strings", all);
   all.run_alone("keys_with_one_tag", one_tag);
   all.run("room_in_a_full_leaf", room_in_a_full_leaf, {}, 0.1);
   all.run("find_beside_a_move_out", moved_out);
   all.run("find_interrupted_by_a_move_out", moved_out, once(), 4);
   explore_scans(all);
   all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, once(), 4);
-  all.run("inserts_beside_a_merge", inserts_beside_a_merge, once(), 4);
+  sim::exploration_options beside_a_merge = once();
+  beside_a_merge.step_budget = 500'000;  // an insert waits for the merge
+  all.run("inserts_beside_a_merge", inserts_beside_a_merge, beside_a_merge, 4);
   all.run("insert_into_an_empty_leaf", insert_into_an_empty_leaf<false>, once(), 2);
   all.run("insert_into_an_empty_root", insert_into_an_empty_leaf<true>, once(), 2);
   all.run("leaf_made_anew", copied_leaf<false>, once(), 4);
   all.run("leaf_merged", copied_leaf<true>, once(), 4);
+  explore_battery<sim::battery::ordered_map_of_strings<3>>("ordered_map_of_strings", all);
 }
 
 }  // namespace espalier::mutants
