@@ -270,7 +270,7 @@ def judge(mutant, report, ended):
     if report is not None:
         schedules = report["schedules"]
         if report["passed"]:
-            return False, scenario, schedules, "survived"
+            return False, scenario, schedules, "survived" if schedules else "survived: no scene has that name"
         scenario = report["scenario"]
         kind = kind_of(report["text"])
     elif ended == "no_end":

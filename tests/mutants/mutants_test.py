@@ -99,6 +99,11 @@ class Outcomes(unittest.TestCase):
         self.assertEqual((killed, schedules, what), (False, 7, "survived"))
         self.assertIsNone(alarm)
 
+    def test_runs_no_scene(self) -> None:
+        (killed, _, _, what), _ = self.judged(
+            """print('{"passed": true, "schedules": 0, "scenario": "", "text": ""}')""")
+        self.assertEqual((killed, what), (False, "survived: no scene has that name"))
+
     def test_not_built(self) -> None:
         with self.assertRaisesRegex(mutants.Wrong, "is not built"):
             mutants.outcome_of(pathlib.Path("/nowhere/program"), [])
