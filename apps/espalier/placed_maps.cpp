@@ -37,6 +37,7 @@ registration placed(const registration& map, std::string_view placement,
                     any_placement::recording keeps = any_placement::recording::off) {
   return {workload::placed_facts(map.facts, placement),
           [make = map.make_placed, placement, keeps] { return make(placement, keeps); },
+          {},
           {}};
 }
 

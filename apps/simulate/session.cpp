@@ -18,19 +18,17 @@ using workload::step;
 class fill_feed final : public step_feed {
  public:
   fill_feed(const workload::workload_plan& plan, unsigned thread, unsigned threads)
-      : plan_(plan), left_(workload::share_of(plan.loaded, thread, threads)) {}
+      : steps_(plan, thread, threads) {}
 
   bool next(step& s) override {
     const sim::own_code scope;
-    if (left_.begin == left_.end) return false;
-    const std::uint64_t key = plan_.keys.key(plan_.fill(left_.begin++));
-    s = {map_operation::insert, key, workload::value_for(key)};
+    if (steps_.more(false) == 0) return false;
+    s = steps_.next();
     return true;
   }
 
  private:
-  const workload::workload_plan& plan_;
-  workload::index_range left_;
+  workload::filling_steps steps_;
 };
 
 /// The remaining operations of all threads: each takes the next one, so that all threads work until the end.
@@ -123,6 +121,7 @@ std::vector<simulated_measurement> run_simulation(const simulation_request& requ
   const std::size_t total = request.plans.size() * request.threads.size() * request.maps.size();
   for (const auto& plan : request.plans) {
     if (!plan->trace.empty()) throw std::invalid_argument("traces are not simulated yet");
+    if (plan->mix.into_empty) throw std::invalid_argument("the mix load is not simulated yet");
     for (const unsigned threads : request.threads) {
       for (const simulated_entry& entry : request.maps) {
         observer(all.size(), total,

@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 
 #include "bench/peers/support/locked_btree.hpp"
 #include "espalier/map/catalog.hpp"
@@ -30,6 +31,8 @@ static_assert(concurrent_ordered_map<absl_shared_mutex> && absl_shared_mutex::su
 
 namespace espalier::catalog {
 
-using absl_shared_mutex = entry_list<entry<espalier::peers::absl_shared_mutex>>;
+using absl_shared_mutex = entry_list<entry_with_strings<
+    espalier::peers::absl_shared_mutex,
+    espalier::peers::locked_btree<espalier::peers::absl_shared_mutex_description, std::string>>>;
 
 }  // namespace espalier::catalog

@@ -3,6 +3,7 @@
 #include <oneapi/tbb/spin_mutex.h>
 #include <oneapi/tbb/version.h>
 
+#include <string>
 #include <type_traits>
 
 #include "bench/peers/support/locked_btree.hpp"
@@ -39,6 +40,8 @@ static_assert(concurrent_ordered_map<absl_speculative> && absl_speculative::supp
 
 namespace espalier::catalog {
 
-using absl_speculative = entry_list<entry<espalier::peers::absl_speculative>>;
+using absl_speculative = entry_list<entry_with_strings<
+    espalier::peers::absl_speculative,
+    espalier::peers::locked_btree<espalier::peers::absl_speculative_description, std::string>>>;
 
 }  // namespace espalier::catalog

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -20,7 +21,10 @@ namespace espalier::peers {
 /// until the map is destroyed, and readers need no protection. The allocator is given explicitly, because the default
 /// one would load tbbmalloc where that is installed. Present values are overwritten through find, because the library's
 /// emplace allocates a node on every call.
+template <class Key>
 class tbb_skip_list {
+  using key_view = key_view_of<Key>;
+
  public:
   using thread_scope = no_thread_scope;
 
@@ -31,17 +35,17 @@ class tbb_skip_list {
                                              false,
                                              "oneTBB " TBB_VERSION_STRING ", concurrent_map"};
 
-  [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t key) {
+  [[nodiscard]] std::optional<std::uint64_t> find(key_view key) {
     const auto at = map_.find(key);
     if (at == map_.end()) return std::nullopt;
     return at->second.read();
   }
 
-  [[nodiscard]] bool contains(std::uint64_t key) { return map_.contains(key); }
+  [[nodiscard]] bool contains(key_view key) { return map_.contains(key); }
 
-  bool insert(std::uint64_t key, std::uint64_t value) { return map_.emplace(key, value).second; }
+  bool insert(key_view key, std::uint64_t value) { return map_.emplace(key, value).second; }
 
-  bool insert_or_assign(std::uint64_t key, std::uint64_t value) {
+  bool insert_or_assign(key_view key, std::uint64_t value) {
     auto at = map_.find(key);
     if (at == map_.end()) {
       bool added = false;
@@ -53,7 +57,7 @@ class tbb_skip_list {
   }
 
   template <class Visitor>
-  std::size_t scan(std::uint64_t from, Visitor&& visitor) {
+  std::size_t scan(key_view from, Visitor&& visitor) {
     std::size_t visits = 0;
     for (auto at = map_.lower_bound(from); at != map_.end(); ++at) {
       ++visits;
@@ -63,12 +67,12 @@ class tbb_skip_list {
   }
 
  private:
-  ::tbb::concurrent_map<std::uint64_t, value_cell, std::less<std::uint64_t>,
-                        std::allocator<std::pair<const std::uint64_t, value_cell>>>
+  ::tbb::concurrent_map<Key, value_cell, default_order<Key>, std::allocator<std::pair<const Key, value_cell>>>
       map_;
 };
 
-using tbb_concurrent_map = peer_map<tbb_skip_list>;
+using tbb_concurrent_map = peer_map<tbb_skip_list<std::uint64_t>>;
+using tbb_concurrent_string_map = peer_map<tbb_skip_list<std::string>, std::string>;
 static_assert(concurrent_ordered_map<tbb_concurrent_map> && !tbb_concurrent_map::supports_erase &&
               tbb_concurrent_map::supports_scan);
 
@@ -76,6 +80,7 @@ static_assert(concurrent_ordered_map<tbb_concurrent_map> && !tbb_concurrent_map:
 
 namespace espalier::catalog {
 
-using tbb_concurrent_map = entry_list<entry<espalier::peers::tbb_concurrent_map>>;
+using tbb_concurrent_map = entry_list<
+    entry_with_strings<espalier::peers::tbb_concurrent_map, espalier::peers::tbb_concurrent_string_map>>;
 
 }  // namespace espalier::catalog

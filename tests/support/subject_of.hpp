@@ -18,7 +18,7 @@
 
 namespace espalier::test {
 
-template <class Map, workload::codec Codec>
+template <class Map, workload::ordered_codec Codec>
 using rebind_to_codec = typename Map::template rebind<typename Codec::key_type, typename Codec::value_type,
                                                       decltype(Codec::order())>;
 

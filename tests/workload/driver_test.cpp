@@ -6,25 +6,30 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "espalier/map/locked_map.hpp"
 #include "espalier/sync/elision.hpp"
 #include "espalier/workload/codec.hpp"
+#include "espalier/workload/context.hpp"
 #include "espalier/workload/driver.hpp"
 #include "espalier/workload/histogram.hpp"
 #include "espalier/workload/random.hpp"
 #include "espalier/workload/result.hpp"
+#include "espalier/workload/session.hpp"
 #include "espalier/workload/statistics.hpp"
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
@@ -33,6 +38,7 @@
 namespace espalier::workload {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::EndsWith;
@@ -341,6 +347,104 @@ TEST(driver, works_on_a_map_of_strings) {
     records.push_back(recorder.records());
   }
   EXPECT_EQ(records[0], records[1]);
+}
+
+TEST(driver, works_on_strings_of_a_list) {
+  using map = locked_map<std::string, std::uint64_t>;
+  auto list = std::make_shared<string_list>();
+  list->keys = {"c", "a long key that is on the heap", "b", "a"};
+  plan_request p;
+  p.explicit_strings = list;
+  p.mix = "load";
+  const auto load = make_plan(p);
+  EXPECT_EQ(load->loaded, 4U);
+  EXPECT_EQ(subject_facts{}.cannot_run(*load), "it takes no strings as keys");
+  p.mix = "ycsb-e";
+  const auto scans = make_plan(p);
+  const auto strings = drive<map, listed_string_codec>(facts_of_map<map>());
+  EXPECT_EQ(strings->run(request_of(*load)).operations, 4U);
+  // All are present: the mix inserts keys of the list, and scans end with the list.
+  trace_recorder recorder(1);
+  EXPECT_EQ(strings->run(request_of(*scans, &recorder)).operations, 500U);
+  for (const trace_record& r : recorder.records())
+    EXPECT_THAT(list->keys, Contains(listed_string_codec::encode_key(r.key)));
+}
+
+TEST(driver, counts_the_text_of_strings) {
+  if (!heap_bytes_in_use()) GTEST_SKIP() << "this malloc tells no bytes in use";
+  using map = locked_map<std::string, std::uint64_t>;
+  const auto bytes_for = [](std::size_t length) {
+    auto list = std::make_shared<string_list>();
+    for (std::size_t i = 0; i < 1000; ++i) list->text += std::to_string(1000 + i) + std::string(length, '/');
+    for (std::size_t i = 0; i < 1000; ++i)
+      list->keys.push_back(std::string_view(list->text).substr(i * (length + 4), length + 4));
+    plan_request p;
+    p.explicit_strings = list;
+    p.mix = "load";
+    const auto plan = make_plan(p);
+    const auto strings = drive<map, listed_string_codec>(facts_of_map<map>());
+    static_cast<void>(strings->run(request_of(*plan)));
+    return strings->bytes_per_key().value_or(0);
+  };
+  EXPECT_GT(bytes_for(1000), bytes_for(1) + 900);
+}
+
+TEST(driver, fills_an_empty_map_to_the_last_key) {
+  const auto plan = plan_of("load");
+  EXPECT_EQ(plan->loaded, 10U);
+  EXPECT_EQ(plan->name, "load");
+  const auto subject = drive<counted_map<false>>(facts_of_map<counted_map<false>>());
+  run_request request = request_of(*plan);
+  trace_recorder recorder(2);
+  request.threads = 2;
+  request.operations.reset();
+  request.time = std::chrono::hours(1);
+  request.latency_every = 1;
+  const run_outcome timed = subject->run(request);
+  EXPECT_EQ(timed.operations, 10U);
+  EXPECT_EQ(timed.latency[static_cast<std::size_t>(map_operation::insert)].count(), 10U);
+  EXPECT_TRUE(subject->bytes_per_key().has_value());
+  request.recorder = &recorder;
+  static_cast<void>(subject->run(request));
+  std::set<std::uint64_t> inserted;
+  for (const trace_record& r : recorder.records()) {
+    EXPECT_EQ(r.operation, map_operation::insert);
+    inserted.insert(r.key);
+  }
+  EXPECT_EQ(inserted.size(), 10U);
+}
+
+/// Its map is made again for each run of a load, and for nothing else.
+TEST(session, loads_into_an_empty_map_in_each_run) {
+  struct silent : session_observer {
+    void step(std::size_t, std::size_t, const std::string&) override {}
+    void skipped(const subject_facts&, const workload_plan&, const std::string&) override {}
+    void finished(const std::vector<measurement>&) override {}
+  } observer;
+  using map = locked_map<std::uint64_t, std::uint64_t>;
+  int made = 0;
+  session_request request;
+  request.maps = {{facts_of_map<map>(),
+                   [&] {
+                     ++made;
+                     return drive<map>(facts_of_map<map>());
+                   },
+                   {},
+                   {}}};
+  request.runs = 3;
+  request.latency_every = 1;
+  request.operations = 5;
+  for (const auto& [mix, maps, operations] : {std::tuple("load", 5, 10U), std::tuple("90/5/5", 1, 5U)}) {
+    made = 0;
+    request.plans = {plan_of(mix)};
+    const auto all = run_session(request, observer);
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(made, maps) << mix;
+    ASSERT_EQ(all[0].runs.size(), 3U);
+    for (const run_outcome& r : all[0].runs) EXPECT_EQ(r.operations, operations) << mix;
+    EXPECT_EQ(latency_of_all(all[0]).count(), operations);
+    EXPECT_TRUE(all[0].bytes_per_key.has_value());
+  }
 }
 
 TEST(driver, records_the_values_of_a_mix_where_they_are_used_and_its_updates_as_additions) {

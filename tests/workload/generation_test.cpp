@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <numbers>
 #include <numeric>
 #include <ostream>
@@ -20,11 +21,13 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <unordered_set>
 #include <vector>
 
+#include "espalier/workload/codec.hpp"
 #include "espalier/workload/distribution.hpp"
 #include "espalier/workload/key_space.hpp"
 #include "espalier/workload/operation_mix.hpp"
@@ -455,6 +458,19 @@ TEST(operation_mix, parses_lookup_insert_erase_percentages) {
   EXPECT_EQ(operation_mix::parse("090/5/5").name, "90/5/5");
 }
 
+TEST(operation_mix, looks_up_what_is_present_and_loads_into_an_empty_map) {
+  const auto hits = operation_mix::parse("Hits");
+  EXPECT_EQ(hits.name, "hits");
+  EXPECT_THAT(hits.percent, ElementsAre(100, 0, 0, 0, 0, 0));
+  EXPECT_EQ(hits.distribution, distribution_spec::parse("uniform"));
+  EXPECT_FALSE(hits.into_empty);
+  const auto mix = operation_mix::parse("load");
+  EXPECT_EQ(mix.name, "load");
+  EXPECT_THAT(mix.percent, ElementsAre(0, 100, 0, 0, 0, 0));
+  EXPECT_TRUE(mix.into_empty);
+  EXPECT_FALSE(operation_mix::parse("0/100/0").into_empty);
+}
+
 TEST(operation_mix, knows_the_core_workloads_of_ycsb) {
   struct expectation {
     const char* name;
@@ -803,6 +819,20 @@ TEST(key_space, refuses_what_is_no_injective_map) {
               HasSubstr("key 5 occurs more than once"));
 }
 
+TEST(key_space, numbers_strings_for_their_codec) {
+  auto list = std::make_shared<string_list>();
+  EXPECT_THAT(refusal([&] { static_cast<void>(key_space(list)); }), HasSubstr("at least one key"));
+  list->text = "https://example.org/ba";
+  list->keys = {std::string_view(list->text).substr(0, 21), "a"};
+  const key_space keys(list);
+  EXPECT_EQ(keys.type(), key_type::string);
+  EXPECT_EQ(keys.order(), key_order::explicit_list);
+  EXPECT_EQ(keys.size(), 2U);
+  EXPECT_EQ(listed_string_codec::encode_key(keys.key(0)), "https://example.org/b");
+  EXPECT_EQ(listed_string_codec::encode_key(keys.key(1)), "a");
+  EXPECT_EQ(key_space(key_order::sequential, 1).type(), key_type::integer);
+}
+
 TEST(key_order, round_trips_through_text) {
   for (const auto order : {key_order::sequential, key_order::scrambled}) {
     EXPECT_EQ(parse_key_order(to_string(order)), order);
@@ -884,6 +914,31 @@ TEST_F(key_files, name_the_line_that_is_no_key) {
   std::string late;  // beyond the bytes that decide between text and binary
   for (int i = 0; i < 5000; ++i) late += std::to_string(i) + "\n";
   EXPECT_THAT(refusal("keys", late + "\x01\n"), HasSubstr(":5001: found"));
+}
+
+TEST_F(key_files, of_strings_hold_a_string_a_line) {
+  const auto file = put("keys", "b c#d\r\n\n12\na\n12\n\xc3\xa9\n#");
+  const auto list = load_key_file(file, key_type::string);
+  EXPECT_THAT(list.strings->keys, ElementsAre("b c#d", "12", "a", "\xc3\xa9", "#"));
+  EXPECT_EQ(list.duplicates, 1U);
+  EXPECT_THAT(list.keys, IsEmpty());
+  // The name and eight bytes do not make words of them.
+  EXPECT_THAT(load_key_file(put("keys.u64", "\xc3\xa9 text\n"), key_type::string).strings->keys,
+              ElementsAre("\xc3\xa9 text"));
+  EXPECT_THAT(test::refusal([&] { load_key_file(put("keys", "\n\r\n"), key_type::string); }),
+              HasSubstr("holds no key"));
+}
+
+TEST_F(key_files, without_a_type_have_that_of_their_first_key) {
+  const auto load = [&](const std::string& content) {
+    return load_key_file(put("keys", content), std::nullopt);
+  };
+  EXPECT_THAT(load("# a comment\n\n 7 # of the log\n8\n").keys, ElementsAre(7, 8));
+  EXPECT_THAT(load("/usr/bin\n7\n").strings->keys, ElementsAre("/usr/bin", "7"));
+  EXPECT_THAT(load("-7\n8\n").strings->keys, ElementsAre("-7", "8"));
+  EXPECT_THAT(load(little_endian({1, 2})).keys, ElementsAre(1, 2));
+  EXPECT_THAT(test::refusal([&] { load("7\n/usr/bin\n"); }),
+              AllOf(HasSubstr(":2: found '/usr/bin'"), HasSubstr("--key-type string")));
 }
 
 TEST_F(key_files, that_are_neither_or_empty_are_refused) {

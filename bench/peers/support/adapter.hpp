@@ -24,6 +24,8 @@
 // with the semantics of concurrent_ordered_map and no guard: either there is nothing to protect, or the library
 // protects each operation by itself. peer_map turns it into a concurrent_ordered_map.
 //
+// A map of strings gets its keys as views.
+//
 // An adapter must neither flatter nor slow down its library: it calls the operation that a careful user would, with the
 // library's own defaults, and allocates from the linked malloc, as Espalier's maps do.
 
@@ -64,22 +66,23 @@ class value_cell {
 
 /// A supports_ constant is false if the adapter lacks the operation, which then throws std::logic_error. first(),
 /// lower_bound(), empty() and the range-for are scans.
-template <class Adapter>
-class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64_t, std::less<>, no_guard,
-                                   uncounted_size> {
-  using facade = map_facade<peer_map, std::uint64_t, std::uint64_t, std::less<>, no_guard, uncounted_size>;
+template <class Adapter, class Key = std::uint64_t>
+class peer_map
+    : public map_facade<peer_map<Adapter, Key>, Key, std::uint64_t, std::less<>, no_guard, uncounted_size> {
+  using facade = map_facade<peer_map, Key, std::uint64_t, std::less<>, no_guard, uncounted_size>;
   friend facade;
 
  public:
   using typename facade::guard_type;
   using typename facade::key_type;
+  using typename facade::key_view;
   using typename facade::mapped_type;
   using thread_scope = typename Adapter::thread_scope;
 
   static constexpr map_properties properties = Adapter::properties;
-  static constexpr bool supports_erase = requires(Adapter& a, key_type key) { a.erase(key); };
+  static constexpr bool supports_erase = requires(Adapter& a, key_view key) { a.erase(key); };
   static constexpr bool supports_scan =
-      requires(Adapter& a, key_type key, ignore_entry visitor) { a.scan(key, visitor); };
+      requires(Adapter& a, key_view key, ignore_entry visitor) { a.scan(key, visitor); };
   /// No library counts its keys beside updates as Espalier's maps do, and a count here would slow its updates down.
   static constexpr bool supports_size = false;
 
@@ -88,19 +91,17 @@ class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
  private:
-  std::optional<mapped_type> do_find(guard_type&, const key_type& key) const { return adapter_.find(key); }
+  std::optional<mapped_type> do_find(guard_type&, key_view key) const { return adapter_.find(key); }
 
-  bool do_contains(guard_type&, const key_type& key) const { return adapter_.contains(key); }
+  bool do_contains(guard_type&, key_view key) const { return adapter_.contains(key); }
 
-  bool do_insert(guard_type&, const key_type& key, const mapped_type& value) {
-    return adapter_.insert(key, value);
-  }
+  bool do_insert(guard_type&, key_view key, const mapped_type& value) { return adapter_.insert(key, value); }
 
-  bool do_assign(guard_type&, const key_type& key, const mapped_type& value) {
+  bool do_assign(guard_type&, key_view key, const mapped_type& value) {
     return adapter_.insert_or_assign(key, value);
   }
 
-  bool do_erase(guard_type&, const key_type& key) {
+  bool do_erase(guard_type&, key_view key) {
     if constexpr (supports_erase)
       return adapter_.erase(key);
     else
@@ -110,9 +111,13 @@ class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64
   template <class Visit>
   void do_scan(guard_type&, const scan_bound<key_type, std::less<>>& bound, Visit&& visit) const {
     if constexpr (supports_scan) {
-      key_type from = bound.key() == nullptr ? 0 : *bound.key();
-      if (bound.excludes_key() && ++from == 0) return;  // nothing is behind the greatest key
-      adapter_.scan(from, visit);
+      const key_type least{};
+      const key_view from = bound.key() ? key_view(*bound.key()) : key_view(least);
+      if (bound.excludes_key())
+        adapter_.scan(
+            from, [&](key_view key, mapped_type value) { return !bound.admits(key) || visit(key, value); });
+      else
+        adapter_.scan(from, visit);
     } else {
       refuse(properties.name, "scan");
     }

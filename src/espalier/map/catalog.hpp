@@ -14,7 +14,7 @@
 // command's drivers, the typed test suites), the build makes a translation unit per algorithm. So a new algorithm is a
 // new file there and nothing else.
 //
-// All entries have 64-bit keys and values. The choice between them happens once per workload, never per operation.
+// All entries have 64-bit keys and values; some have a map of strings besides. The choice between them happens once per workload, never per operation.
 
 namespace espalier::catalog {
 
@@ -49,6 +49,12 @@ struct entry {
     if (!variant.empty()) full.append("/").append(variant);
     return full;
   }
+};
+
+/// An algorithm's default that also takes strings as keys: then it is the second map.
+template <class Map, class StringMap>
+struct entry_with_strings : entry<Map> {
+  using string_map = StringMap;
 };
 
 /// The same map with another placement.

@@ -18,17 +18,32 @@
 
 namespace espalier::workload {
 
-/// order() makes a comparator under which larger numbers, up to largest_key, are larger keys. encode_key() returns what
-/// an operation of the map takes for a key (key_view), which need not be a key itself.
+/// What drives a map. encode_key() returns what an operation of the map takes for a key (key_view), which need not be a
+/// key itself.
 template <class C>
-concept codec = requires(std::uint64_t number, const typename C::key_type& key,
-                         const typename C::value_type& value, decltype(C::order()) less) {
-  { less(key, key) } -> std::convertible_to<bool>;
-  { C::largest_key } -> std::convertible_to<std::uint64_t>;
+concept codec = requires(std::uint64_t number, const typename C::value_type& value) {
   { C::encode_key(number) } -> std::convertible_to<key_view_of<typename C::key_type>>;
-  { C::decode_key(key) } -> std::same_as<std::uint64_t>;
   { C::encode_value(number) } -> std::same_as<typename C::value_type>;
   { C::decode_value(value) } -> std::same_as<std::uint64_t>;
+};
+
+/// order() makes a comparator under which larger numbers, up to largest_key, are larger keys.
+template <class C>
+concept ordered_codec = codec<C> && requires(const typename C::key_type& key, decltype(C::order()) less) {
+  { less(key, key) } -> std::convertible_to<bool>;
+  { C::largest_key } -> std::convertible_to<std::uint64_t>;
+  { C::decode_key(key) } -> std::same_as<std::uint64_t>;
+};
+
+/// Strings of a list, as key_space numbers them.
+struct listed_string_codec {
+  using key_type = std::string;
+  using value_type = std::uint64_t;
+  [[nodiscard]] static std::string_view encode_key(std::uint64_t k) noexcept {
+    return *reinterpret_cast<const std::string_view*>(k);
+  }
+  [[nodiscard]] static std::uint64_t encode_value(std::uint64_t v) noexcept { return v; }
+  [[nodiscard]] static std::uint64_t decode_value(std::uint64_t v) noexcept { return v; }
 };
 
 /// Integers of any size. The number 0 is the lowest key.

@@ -124,33 +124,33 @@ driver::driver(subject_facts facts, const std::function<std::unique_ptr<driven_m
     : facts_(std::move(facts)), heap_before_(heap_bytes_in_use()), map_(make()) {}
 
 void driver::prefill(const workload_plan& plan, unsigned threads, std::span<const unsigned> pus) {
-  run_team(threads, pus, [&](unsigned thread, const std::function<void()>& ready) {
-    const std::shared_ptr<void> scope = map_->thread_scope();
-    ready();
-    const index_range mine = share_of(plan.loaded, thread, threads);
-    batch steps;
-    for (std::uint64_t i = mine.begin; i < mine.end;) {
-      const std::uint64_t count = std::min<std::uint64_t>(mine.end - i, steps.size());
-      for (std::uint64_t j = 0; j < count; ++j) {
-        const std::uint64_t key = plan.keys.key(plan.fill(i++));
-        steps[j] = {map_operation::insert, key, value_for(key)};
-      }
-      map_->apply_all(std::span(steps).first(count));
-    }
-  });
+  static_cast<void>(fill({.plan = plan, .threads = threads, .pus = pus, .operations = std::nullopt}));
+}
+
+/// It ends with the last key, whatever time the request gives.
+run_outcome driver::fill(run_request request) {
+  const workload_plan& plan = request.plan;
+  request.time = {};
+  run_outcome outcome =
+      run_source(request, [&](unsigned thread) { return filling_steps(plan, thread, request.threads); });
   new_keys_.value.store(plan.loaded, std::memory_order_relaxed);
   loaded_ = plan.loaded;
+  std::optional<std::uint64_t> of_malloc;
+  const std::optional<std::uint64_t> now = heap_bytes_in_use();
+  if (now && heap_before_ && *now >= *heap_before_) of_malloc = *now - *heap_before_;
+  bytes_after_prefill_ = of_malloc;
   if (const std::optional<memory_usage> used = map_->usage()) {
     bytes_after_prefill_ = used->bytes_reserved;
-  } else {
-    const std::optional<std::uint64_t> now = heap_bytes_in_use();
-    if (now && heap_before_ && *now >= *heap_before_) bytes_after_prefill_ = *now - *heap_before_;
+    // The text of a std::string in a node is malloc's.
+    if (plan.keys.type() == key_type::string) *bytes_after_prefill_ += of_malloc.value_or(0);
   }
+  return outcome;
 }
 
 run_outcome driver::run(const run_request& request) {
   if (!request.plan.trace.empty())
     return run_source(request, [&](unsigned) { return traced_steps(request, cursor_.value); });
+  if (request.plan.mix.into_empty) return fill(request);
   return run_source(request, [&](unsigned thread) { return drawn_steps(request, thread, new_keys_.value); });
 }
 

@@ -143,6 +143,7 @@ class driver final : public subject {
 
  private:
   struct thread_result;
+  run_outcome fill(run_request request);
   template <class MakeSource>
   run_outcome run_source(const run_request& request, MakeSource&& make_source);
   template <class Source>
@@ -184,6 +185,7 @@ template <class Entry>
     facts.placement = map::traits_type::placement_type::name;
   else
     facts.placement = "unavailable";
+  facts.takes_strings = requires { typename Entry::string_map; };
   if constexpr (requires { map::supports_erase; }) facts.supports_erase = map::supports_erase;
   if constexpr (requires { map::supports_scan; }) facts.supports_scan = map::supports_scan;
   return facts;
@@ -194,7 +196,9 @@ template <class EntryList>
 bool register_subjects(subject_kind kind) {
   EntryList::for_each([kind]<class Entry>() {
     const subject_facts facts = facts_of<Entry>(kind);
-    registration r{facts, [facts] { return drive<typename Entry::map_type>(facts); }, {}};
+    registration r{facts, [facts] { return drive<typename Entry::map_type>(facts); }, {}, {}};
+    if constexpr (requires { typename Entry::string_map; })
+      r.make_of_strings = [facts] { return drive<typename Entry::string_map, listed_string_codec>(facts); };
     if constexpr (rebindable<typename Entry::map_type>) {
       if constexpr (Entry::placement_is == catalog::placing::chosen) {
         r.make_placed = [facts](std::string_view placement, any_placement::recording keeps) {

@@ -93,24 +93,29 @@ key_file_format format_of(const std::filesystem::path& file, std::string_view co
       file.string(), content.size(), named_binary ? "" : " that are not text"));
 }
 
+template <class Key>
 class distinct_keys {
  public:
-  void add(std::uint64_t key) {
+  void add(Key key) {
     if (seen_.insert(key).second) {
-      list_.keys.push_back(key);
+      keys_.push_back(key);
     } else {
-      ++list_.duplicates;
+      ++duplicates_;
     }
   }
-  std::size_t size() const { return list_.keys.size(); }
-  key_list take() { return std::move(list_); }
+  std::size_t size() const { return keys_.size(); }
+  std::uint64_t duplicates() const { return duplicates_; }
+  std::vector<Key> take() { return std::move(keys_); }
 
  private:
-  key_list list_;
-  std::unordered_set<std::uint64_t> seen_;
+  std::vector<Key> keys_;
+  std::uint64_t duplicates_ = 0;
+  std::unordered_set<Key> seen_;
 };
 
-void parse_binary(std::string_view content, distinct_keys& keys) {
+using distinct_numbers = distinct_keys<std::uint64_t>;
+
+void parse_binary(std::string_view content, distinct_numbers& keys) {
   for (std::size_t at = 0; at < content.size(); at += 8) {
     std::uint64_t key = 0;
     for (std::size_t byte = 8; byte-- > 0;) key = key << 8 | static_cast<unsigned char>(content[at + byte]);
@@ -118,27 +123,58 @@ void parse_binary(std::string_view content, distinct_keys& keys) {
   }
 }
 
-void parse_text(const std::filesystem::path& file, std::string_view content, distinct_keys& keys) {
-  std::uint64_t number = 0;
-  while (!content.empty()) {
-    ++number;
-    const auto end = content.find('\n');
-    auto line = content.substr(0, end);
-    content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+/// Removes the first line of `content` and returns it.
+std::string_view take_line(std::string_view& content) {
+  const auto end = content.find('\n');
+  const auto line = content.substr(0, end);
+  content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+  return line;
+}
 
-    line = io::trimmed(line.substr(0, line.find('#')));
+std::string_view without_comment(std::string_view line) {
+  return io::trimmed(line.substr(0, line.find('#')));
+}
+
+void parse_numbers(const std::filesystem::path& file, std::string_view content, std::string_view advice,
+                   distinct_numbers& keys) {
+  for (std::uint64_t number = 1; !content.empty(); ++number) {
+    const auto line = without_comment(take_line(content));
     if (line.empty()) continue;
     const auto key = io::parse_whole<std::uint64_t>(line);
     if (!key) {
-      throw std::invalid_argument(fmt::format("{}:{}: found {}; expected one unsigned 64-bit decimal number",
-                                              file.string(), number, io::quoted(line)));
+      throw std::invalid_argument(
+          fmt::format("{}:{}: found {}; expected one unsigned 64-bit decimal number{}", file.string(), number,
+                      io::quoted(line), advice));
     }
     keys.add(*key);
   }
 }
 
+/// The type of a text's first key.
+key_type first_type(std::string_view content) {
+  std::string_view line;
+  while (line.empty() && !content.empty()) line = without_comment(take_line(content));
+  return line.empty() || io::parse_whole<std::uint64_t>(line) ? key_type::integer : key_type::string;
+}
+
+key_list lines_of(std::string content) {
+  const auto strings = std::make_shared<string_list>();
+  strings->text = std::move(content);
+  distinct_keys<std::string_view> keys;
+  for (std::string_view rest = strings->text; !rest.empty();) {
+    auto line = take_line(rest);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) keys.add(line);
+  }
+  key_list list;
+  list.duplicates = keys.duplicates();
+  strings->keys = keys.take();
+  list.strings = strings;
+  return list;
+}
+
 // Visits files depth first with sorted names, which is the order of the sorted paths. Stops at the limit.
-void collect_times(const std::filesystem::path& directory, std::size_t limit, distinct_keys& times) {
+void collect_times(const std::filesystem::path& directory, std::size_t limit, distinct_numbers& times) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;
   for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
@@ -190,6 +226,15 @@ key_order parse_key_order(std::string_view text) {
   throw std::invalid_argument(fmt::format("unknown key order '{}'; expected sequential or scrambled", text));
 }
 
+std::string_view to_string(key_type type) noexcept { return type == key_type::string ? "string" : "integer"; }
+
+key_type parse_key_type(std::string_view text) {
+  for (const auto type : {key_type::integer, key_type::string}) {
+    if (text == to_string(type)) return type;
+  }
+  throw std::invalid_argument(fmt::format("unknown key type '{}'; expected integer or string", text));
+}
+
 key_space::key_space(key_order order, std::uint64_t size, std::uint64_t seed)
     : order_(order), size_(size), offset_(order == key_order::scrambled ? mix64(seed) : 0) {
   if (size == 0) throw std::invalid_argument("a key space of 0 keys; the number of keys must be at least 1");
@@ -209,21 +254,32 @@ key_space::key_space(std::vector<std::uint64_t> keys)
   }
 }
 
-key_list load_key_file(const std::filesystem::path& file) {
-  const auto content = read_all(file);
-  const auto format = format_of(file, content);
-  distinct_keys keys;
-  if (format == key_file_format::binary) {
-    parse_binary(content, keys);
+key_space::key_space(std::shared_ptr<const string_list> strings)
+    : order_(key_order::explicit_list), size_(strings->keys.size()), strings_(std::move(strings)) {
+  if (size_ == 0) throw std::invalid_argument("an empty list of keys; at least one key is needed");
+}
+
+key_list load_key_file(const std::filesystem::path& file, std::optional<key_type> type) {
+  auto content = read_all(file);
+  const auto advice = type ? "" : ", as is the first key; --key-type string takes lines as they are";
+  const auto format = type == key_type::string ? key_file_format::text : format_of(file, content);
+  key_list list;
+  if (format == key_file_format::text && type.value_or(first_type(content)) == key_type::string) {
+    list = lines_of(std::move(content));
   } else {
-    parse_text(file, content, keys);
+    distinct_numbers keys;
+    if (format == key_file_format::binary) {
+      parse_binary(content, keys);
+    } else {
+      parse_numbers(file, content, advice, keys);
+    }
+    list.duplicates = keys.duplicates();
+    list.keys = keys.take();
   }
-  if (keys.size() == 0) {
-    throw std::invalid_argument(
-        fmt::format("key file '{}' holds no key; expected one unsigned number a line, or 64-bit binary keys",
-                    file.string()));
+  if (list.keys.empty() && (!list.strings || list.strings->keys.empty())) {
+    throw std::invalid_argument(fmt::format(
+        "key file '{}' holds no key; expected one key a line, or 64-bit binary keys", file.string()));
   }
-  auto list = keys.take();
   list.format = format;
   return list;
 }
@@ -234,9 +290,9 @@ std::vector<std::uint64_t> file_times_under(const std::filesystem::path& root, s
     throw std::invalid_argument(fmt::format(
         "'{}' is not a directory; expected one whose files give their times as keys", root.string()));
   }
-  distinct_keys times;
+  distinct_numbers times;
   collect_times(root, limit, times);
-  return times.take().keys;
+  return times.take();
 }
 
 }  // namespace espalier::workload

@@ -2,6 +2,8 @@
 
 // Maps the indices that a distribution draws to the keys that a map receives, and orders the prefill. The keys of an
 // explicit list are read here too.
+//
+// A key is a number of 64 bits. A string is the address of its view, which listed_string_codec reads.
 
 #include <array>
 #include <bit>
@@ -9,9 +11,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/workload/random.hpp"
 
 namespace espalier::workload {
@@ -72,6 +78,19 @@ std::string_view to_string(key_order order) noexcept;
 /// Accepts "sequential" and "scrambled"; throws std::invalid_argument otherwise.
 key_order parse_key_order(std::string_view text);
 
+enum class key_type { integer, string };
+
+std::string_view to_string(key_type type) noexcept;
+
+/// Accepts "integer" and "string"; throws std::invalid_argument otherwise.
+key_type parse_key_type(std::string_view text);
+
+/// Distinct strings, and the text that they are parts of.
+struct string_list {
+  std::string text;
+  std::vector<std::string_view> keys;
+};
+
 /// Injective map from indices to 64-bit keys. Immutable, shared by threads; key() neither allocates nor
 /// throws.
 class key_space {
@@ -82,7 +101,11 @@ class key_space {
   /// The keys in the given order. Throws std::invalid_argument if there are none, or if one occurs twice.
   explicit key_space(std::vector<std::uint64_t> keys);
 
+  /// The strings in the given order. Throws std::invalid_argument if there are none.
+  explicit key_space(std::shared_ptr<const string_list> strings);
+
   [[nodiscard]] key_order order() const noexcept { return order_; }
+  [[nodiscard]] key_type type() const noexcept { return strings_ ? key_type::string : key_type::integer; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
 
   /// Computed orders continue past size(), for workloads that insert new keys; an explicit list does not.
@@ -92,7 +115,7 @@ class key_space {
         return mix64(index + offset_);
       case key_order::explicit_list:
         assert(index < size_);
-        return keys_[index];
+        return strings_ ? requested(strings_->keys[index]) : keys_[index];
       case key_order::sequential:
         break;
     }
@@ -100,10 +123,17 @@ class key_space {
   }
 
  private:
+  /// Requests its bytes: a program that looks a string up has just made or read it.
+  static std::uint64_t requested(const std::string_view& key) noexcept {
+    hw::request_lines(key.data(), key.size());
+    return reinterpret_cast<std::uintptr_t>(&key);
+  }
+
   key_order order_;
   std::uint64_t size_;
   std::uint64_t offset_ = 0;
   std::vector<std::uint64_t> keys_;
+  std::shared_ptr<const string_list> strings_;
 };
 
 /// Half-open range of indices.
@@ -125,21 +155,28 @@ constexpr index_range share_of(std::uint64_t total, unsigned thread, unsigned th
 // Real keys: from a file, or from the modification times of the files of a directory tree.
 
 enum class key_file_format {
-  text,    // one unsigned 64-bit decimal number per line; '#' begins a comment, blank lines are allowed
+  text,    // one key per line
   binary,  // little-endian 64-bit words, nothing else
 };
 
 struct key_list {
-  std::vector<std::uint64_t> keys;  // distinct, in the order of their first occurrence
-  std::uint64_t duplicates = 0;     // repeated keys, dropped
+  std::vector<std::uint64_t> keys;             // distinct, in the order of their first occurrence
+  std::shared_ptr<const string_list> strings;  // the same of strings; then there are no other keys
+  std::uint64_t duplicates = 0;                // repeated keys, dropped
   key_file_format format = key_file_format::text;
 };
 
-/// A name that ends in .u64 or .bin means binary. Otherwise a file is text if its first 4 KiB are printable ASCII and
-/// white space, and binary if its size is a multiple of 8. Throws std::invalid_argument if the file is neither, holds
-/// no key, or has a line that is not a key ("file:line: found; expected"); std::system_error if it cannot be read.
-/// Linear in the size of the file.
-key_list load_key_file(const std::filesystem::path& file);
+/// Keys that are strings are the lines of the file as they are, without their ends and without empty ones.
+///
+/// Integers are unsigned numbers of 64 bits. A name that ends in .u64 or .bin means binary. Otherwise a file is text if
+/// its first 4 KiB are printable ASCII and white space, and binary if its size is a multiple of 8. In text there is a
+/// decimal number on each line; '#' begins a comment, and lines may be blank.
+///
+/// Without a type the keys of a text are integers if its first key is one, otherwise strings.
+///
+/// Throws std::invalid_argument if the file is neither text nor binary, holds no key, or has a line that is not a key
+/// ("file:line: found; expected"); std::system_error if it cannot be read. Linear in the size of the file.
+key_list load_key_file(const std::filesystem::path& file, std::optional<key_type> type = key_type::integer);
 
 /// Modification times, in nanoseconds since 1970, of the regular files below `root`: at most `limit` distinct ones, in
 /// the order of the sorted paths. Links are not followed; unreadable entries are skipped; times before 1970 wrap

@@ -14,7 +14,8 @@ namespace espalier::workload {
 namespace {
 
 constexpr std::string_view advice =
-    "expected lookup/insert/erase percentages that sum to 100, such as 90/5/5, or one of ycsb-a to ycsb-f";
+    "expected lookup/insert/erase percentages that sum to 100, such as 90/5/5, or hits, load, or one of "
+    "ycsb-a to ycsb-f";
 
 struct named_mix {
   std::string_view name;
@@ -24,7 +25,9 @@ struct named_mix {
 
 // YCSB's word "zipfian" means its scrambled generator, in workload E too: theta 0.99 everywhere.
 const distribution_spec skewed{distribution_kind::scrambled_zipfian, {0.99, 0}};
-const std::array<named_mix, 6> ycsb{{
+const std::array<named_mix, 8> named{{
+    {"hits", {100, 0, 0, 0, 0, 0}, {}},
+    {"load", {0, 100, 0, 0, 0, 0}, {}},
     {"ycsb-a", {50, 0, 0, 50, 0, 0}, skewed},
     {"ycsb-b", {95, 0, 0, 5, 0, 0}, skewed},
     {"ycsb-c", {100, 0, 0, 0, 0, 0}, skewed},
@@ -87,8 +90,11 @@ operation_mix operation_mix::parse(std::string_view text) {
   for (auto& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  for (const auto& mix : ycsb) {
-    if (lower == mix.name) return {lower, mix.percent, 100, mix.request};
+  for (const auto& mix : named) {
+    if (lower != mix.name) continue;
+    operation_mix parsed(lower, mix.percent, 100, mix.request);
+    parsed.into_empty = lower == "load";
+    return parsed;
   }
 
   const auto malformed = [&] {

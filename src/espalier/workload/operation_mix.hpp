@@ -37,12 +37,14 @@ struct operation_mix {
   operation_shares percent;                       // the sum is 100
   unsigned max_scan;                              // scan lengths are uniform in [1, max_scan]
   std::optional<distribution_spec> distribution;  // the distribution that the mix prescribes, if any
+  bool into_empty = false;  // a run inserts all keys, in random order, into an empty map
 
   /// Throws std::invalid_argument if the percentages do not sum to 100 or max_scan is 0.
   operation_mix(std::string mix_name, const operation_shares& percentages, unsigned longest_scan = 100,
                 std::optional<distribution_spec> prescribed = std::nullopt);
 
-  /// "90/5/5" is lookup/insert/erase. "ycsb-a" to "ycsb-f", in either case, are the core workloads of YCSB (Cooper et
+  /// "90/5/5" is lookup/insert/erase. "hits" looks up keys that are all
+  /// present, "load" fills an empty map. "ycsb-a" to "ycsb-f", in either case, are the core workloads of YCSB (Cooper et
   /// al., SoCC 2010) with their request distributions. Throws std::invalid_argument.
   static operation_mix parse(std::string_view text);
 

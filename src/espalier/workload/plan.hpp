@@ -21,7 +21,7 @@
 namespace espalier::workload {
 
 /// A workload: the keys, those of them that are present at the start, and the operations on them. Immutable, shared by
-/// every map and thread that runs it.
+/// every map and thread that runs it. A mix into an empty map inserts the keys that others have at the start.
 struct workload_plan {
   std::string name;
   operation_mix mix;
@@ -41,20 +41,22 @@ struct workload_plan {
 struct plan_request {
   std::string name;
   std::string mix = "90/5/5";
-  /// Empty: the distribution that the mix prescribes, else uniform.
+  /// Empty: the distribution that the mix prescribes, else uniform. A mix into an empty map takes no other.
   std::optional<distribution_spec> distribution;
   std::uint64_t keys = 1'000'000;
   key_order order = key_order::scrambled;
   /// Keys from the user. The universe is then this list, and `keys` is half of it.
   std::vector<std::uint64_t> explicit_keys;
+  /// The same for strings as keys; null for integers.
+  std::shared_ptr<const string_list> explicit_strings;
   std::vector<trace_record> trace;
   /// False for a map that starts empty.
   bool prefill = true;
   std::uint64_t seed = 42;
 };
 
-/// The universe is twice the keys loaded, so that lookups of a plain mix find every second key. For YCSB it is the keys
-/// loaded. Throws std::invalid_argument.
+/// The universe is twice the keys loaded, so that lookups of a plain mix find every second key. For a mix with a name it is
+/// the keys loaded. Throws std::invalid_argument.
 [[nodiscard]] std::shared_ptr<const workload_plan> make_plan(const plan_request& request);
 
 /// Whether an early end of the measurement is requested; null means never.
@@ -69,7 +71,7 @@ struct run_request {
   /// Thread i is pinned to pus[i % size]; empty for unpinned threads.
   std::span<const unsigned> pus;
   /// The run ends after this time, or, if operations is set, after that many operations of all threads. A trace always
-  /// ends with its last record.
+  /// ends with its last record, and a mix into an empty map with the last key.
   std::chrono::nanoseconds time{};
   std::optional<std::uint64_t> operations;
   std::uint64_t seed = 42;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -18,18 +17,14 @@ namespace {
 // No map needs more.
 constexpr double most_bytes_per_key = 256;
 
+constexpr std::uint64_t sample_keys = 20'000;
+
 /// The bytes that a key is expected to cost in a map: the cost in a small map, plus a margin for what grows in steps.
-double forecast_bytes_per_key(const registration& r) {
-  constexpr std::uint64_t sample_keys = 20'000;
+double forecast_bytes_per_key(const registration& r, const workload_plan& sample) {
   constexpr double margin = 1.15;
-  static std::map<std::string, double> known;
-  if (const auto found = known.find(r.facts.name); found != known.end()) return found->second;
-  plan_request small;
-  small.name = "sample";
-  small.keys = sample_keys;
-  const std::unique_ptr<subject> map = r.make();
-  map->prefill(*make_plan(small), 1, {});
-  return known[r.facts.name] = map->bytes_per_key().value_or(most_bytes_per_key / margin) * margin;
+  const std::unique_ptr<subject> map = r.make_for(sample);
+  map->prefill(sample, 1, {});
+  return map->bytes_per_key().value_or(most_bytes_per_key / margin) * margin;
 }
 
 void check_parts(const session_request& request) {
@@ -51,8 +46,12 @@ void check_memory(const session_request& request) {
       return static_cast<double>(plan->loaded) * sum;
     };
     const auto room = static_cast<double>(*available);
-    if (needed([](const registration&) { return most_bytes_per_key; }) <= room) continue;
-    if (const double forecast = needed(forecast_bytes_per_key); forecast > room)
+    const bool integers = plan->keys.type() == key_type::integer;
+    if (integers && needed([](const registration&) { return most_bytes_per_key; }) <= room) continue;
+    workload_plan sample = *plan;
+    sample.loaded = std::min(sample.loaded, sample_keys);
+    const double forecast = needed([&](const registration& r) { return forecast_bytes_per_key(r, sample); });
+    if (forecast > room)
       throw std::invalid_argument(fmt::format(
           "{} maps of {} keys at once may take {:.1f} GiB and {:.1f} GiB are free; name fewer with --maps, "
           "or fewer --keys",
@@ -97,8 +96,9 @@ class plan_session {
         observer_.skipped(r.facts, *plan_, why);
         continue;
       }
-      subjects_.push_back(r.make());
-      subjects_.back()->prefill(*plan_, most, pus_);
+      maps_.push_back(&r);
+      subjects_.push_back(r.make_for(*plan_));
+      if (!plan_->mix.into_empty) subjects_.back()->prefill(*plan_, most, pus_);
     }
   }
 
@@ -114,6 +114,14 @@ class plan_session {
             .interrupted = request_.interrupted};
   }
 
+  run_outcome outcome_of(std::size_t i, const run_request& run) {
+    if (plan_->mix.into_empty) {
+      subjects_[i].reset();
+      subjects_[i] = maps_[i]->make_for(*plan_);
+    }
+    return subjects_[i]->run(run);
+  }
+
   std::vector<measurement> measure(unsigned threads) {
     std::vector<measurement> group;
     for (const auto& s : subjects_) {
@@ -121,10 +129,9 @@ class plan_session {
       m.facts = s->facts();
       m.plan = plan_;
       m.threads = threads;
-      m.bytes_per_key = s->bytes_per_key();
       group.push_back(std::move(m));
     }
-    if (plan_->trace.empty()) warm_up(threads);
+    if (plan_->trace.empty() && !plan_->mix.into_empty) warm_up(threads);
     for (unsigned r = 0; r < request_.runs; ++r) {
       for (std::size_t i = 0; i < subjects_.size(); ++i) {
         if (request_.is_interrupted()) return group;
@@ -132,10 +139,11 @@ class plan_session {
                          group[i].facts.name, threads));
         run_request run = base(threads, r + 1);
         if (r == 0 && i == 0) run.recorder = request_.recorder;
-        run_outcome outcome = subjects_[i]->run(run);
+        run_outcome outcome = outcome_of(i, run);
         // The interrupt cut off a timed run.
         if (request_.is_interrupted() && !run.operations && plan_->trace.empty()) return group;
         group[i].runs.push_back(std::move(outcome));
+        group[i].bytes_per_key = subjects_[i]->bytes_per_key();
       }
     }
     if (request_.latency_every != 0 && plan_->trace.empty()) {
@@ -144,7 +152,7 @@ class plan_session {
         step(fmt::format("{}: latency, {}, {} threads", plan_->name, group[i].facts.name, threads));
         run_request run = base(threads, request_.runs + 1);
         run.latency_every = request_.latency_every;
-        group[i].latency = subjects_[i]->run(run).latency;
+        group[i].latency = outcome_of(i, run).latency;
       }
     }
     return group;
@@ -175,14 +183,16 @@ class plan_session {
   std::size_t& done_;
   std::size_t total_;
   std::vector<unsigned> pus_;
-  std::vector<std::unique_ptr<subject>> subjects_;
+  std::vector<const registration*> maps_;
+  std::vector<std::unique_ptr<subject>> subjects_;  // of these
 };
 
 std::size_t steps_of(const session_request& request) {
   std::size_t total = 0;
   for (const auto& plan : request.plans) {
     const std::size_t drawn = plan->trace.empty() ? 1 : 0;
-    const std::size_t per_count = request.runs + drawn + (request.latency_every != 0 ? drawn : 0);
+    const std::size_t warm_ups = plan->mix.into_empty ? 0 : drawn;
+    const std::size_t per_count = request.runs + warm_ups + (request.latency_every != 0 ? drawn : 0);
     total += 1 + per_count * request.threads.size() + (request.check_leaks ? 1 : 0);
   }
   return total * request.maps.size();

@@ -36,6 +36,24 @@ struct step {
 /// Steps between two checks of the clock or the shared cursor.
 inline constexpr std::uint64_t steps_per_batch = 256;
 
+/// Inserts the keys that a plan has at its start: the share of one of several threads.
+class filling_steps {
+ public:
+  filling_steps(const workload_plan& plan, unsigned thread, unsigned threads)
+      : plan_(plan), left_(share_of(plan.loaded, thread, threads)) {}
+
+  std::uint64_t more(bool) const noexcept { return std::min(left_.end - left_.begin, steps_per_batch); }
+
+  step next() noexcept {
+    const std::uint64_t key = plan_.keys.key(plan_.fill(left_.begin++));
+    return {map_operation::insert, key, value_for(key)};
+  }
+
+ private:
+  const workload_plan& plan_;
+  index_range left_;
+};
+
 /// Draws operations from a plan's mix and distribution, for one thread. new_keys counts the keys that were ever
 /// inserted, for plans with inserts of new keys.
 class drawn_steps {

@@ -20,10 +20,12 @@ subject_facts placed_facts(const subject_facts& facts, std::string_view placemen
   subject_facts placed = facts;
   placed.name.append("/").append(placement);
   placed.placement = placement;
+  placed.takes_strings = false;
   return placed;
 }
 
 std::string subject_facts::cannot_run(const workload_plan& plan) const {
+  if (plan.keys.type() == key_type::string && !takes_strings) return "it takes no strings as keys";
   const bool drawn = plan.trace.empty();
   const auto uses = [&](const auto& wanted) {
     if (drawn)

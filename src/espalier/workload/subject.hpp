@@ -43,6 +43,7 @@ struct subject_facts {
   std::string_view placement;
   bool supports_erase = true;
   bool supports_scan = true;
+  bool takes_strings = false;
 
   /// Why the map cannot run a plan; empty if it can.
   [[nodiscard]] std::string cannot_run(const workload_plan& plan) const;
@@ -81,6 +82,13 @@ struct registration {
   /// The same map with another placement. any_placement defines the names and which ones it rejects. Empty if there is
   /// only one placement. The name is one of placement_names(), which outlive everything.
   std::function<std::unique_ptr<subject>(std::string_view placement, any_placement::recording)> make_placed;
+  /// The same map of strings. Empty if it takes none.
+  std::function<std::unique_ptr<subject>()> make_of_strings;
+
+  /// The one for a plan that the map can run.
+  [[nodiscard]] std::unique_ptr<subject> make_for(const workload_plan& plan) const {
+    return plan.keys.type() == key_type::string ? make_of_strings() : make();
+  }
 };
 
 /// The facts of a map with another placement, named such as "int_lf/index_aware". The name must outlive the facts.

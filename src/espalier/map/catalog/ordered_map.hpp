@@ -1,10 +1,13 @@
 #pragma once
 
+#include <string>
+
 #include "espalier/map/catalog.hpp"
 #include "espalier/map/ordered_map.hpp"
 
 namespace espalier::catalog {
 
-using ordered_map = entry_list<entry<espalier::ordered_map<key, value>>>;
+using ordered_map = entry_list<
+    entry_with_strings<espalier::ordered_map<key, value>, espalier::ordered_map<std::string, value>>>;
 
 }  // namespace espalier::catalog
