@@ -119,7 +119,12 @@ function(espalier_link_peers target header)
     # Imported targets: their headers count as system headers, so that their warnings are suppressed.
     target_link_libraries(${target} PRIVATE ${espalier_peer_${peer}_libraries})
     set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${peer}.cpp"
-      PROPERTIES COMPILE_OPTIONS "${espalier_peer_${peer}_options}" SKIP_PRECOMPILE_HEADERS ON)
+      PROPERTIES COMPILE_OPTIONS "${espalier_peer_${peer}_options}")
+    if(espalier_peer_${peer}_options MATCHES "-m")
+      # g++ refuses precompiled headers of another instruction set.
+      set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${peer}.cpp"
+        PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    endif()
   endforeach()
   if(espalier_own_peers)
     cmake_path(GET ESPALIER_PEER_FOLDER FILENAME prefix)
@@ -134,6 +139,6 @@ function(espalier_link_peers target header)
     endif()
     # Warnings about other people's headers are no errors.
     set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${peer}.cpp"
-      PROPERTIES COMPILE_OPTIONS -Wno-error SKIP_PRECOMPILE_HEADERS ON)
+      PROPERTIES COMPILE_OPTIONS -Wno-error)
   endforeach()
 endfunction()

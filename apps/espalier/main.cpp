@@ -54,8 +54,8 @@ void add_report_command(CLI::App& parser) {
   const auto program = find_companion("../simulate/espalier-simulate", ESPALIER_SIMULATE_INSTALLED);
   if (!program)
     throw usage_error(
-        "simulate: this program was installed or built without the simulator; build it with "
-        "ESPALIER_SIMULATOR=ON and without sanitizers");
+        "simulate: this program was installed or built without the simulator; build all "
+        "targets, with ESPALIER_SIMULATOR=ON and without sanitizers");
   std::string name = "espalier simulate";
   std::vector<char*> words{name.data()};
   while (*arguments != nullptr) words.push_back(*arguments++);

@@ -21,9 +21,8 @@ fs::path find_preload_library(std::string_view name) {
   auto library = find_companion("../../preload/" + file, fs::path(ESPALIER_LIBRARY_FOLDER) / file);
   if (!library)
     throw usage_error(
-        fmt::format("this program was installed or built without {}; build it with ESPALIER_PRELOAD=ON, on "
-                    "x86-64, without "
-                    "sanitizers",
+        fmt::format("this program was installed or built without {}; build all targets, with "
+                    "ESPALIER_PRELOAD=ON, on x86-64, without sanitizers",
                     file));
   if (library->string().find_first_of(" :") != std::string::npos)
     throw usage_error(fmt::format(
