@@ -62,14 +62,17 @@ void declare_keys(CLI::App& verb, load_options& o) {
   option_group load(verb, load_group);
   load.add_default("--keys", o.keys, "N", "Keys in the map at the start; operations draw from twice as many");
   load.add_default("--order", o.order, "ORDER", "scrambled (over all 64-bit numbers) or sequential keys");
-  load.add("--keys-from", o.keys_from, "FILE",
-           "Keys from a file: one integer a line, or little-endian 64-bit words; half of them are loaded");
+  load.add(
+      "--keys-from", o.keys_from, "FILE",
+      "Keys from a file: one a line, or integers as little-endian 64-bit words; half of them are loaded");
 }
 
 void declare_load(CLI::App& verb, load_options& o) {
   option_group load(verb, load_group);
-  load.add("--mix", o.mixes, "MIX",
-           "LOOKUP/INSERT/ERASE in percent (90/5/5), or ycsb-a to ycsb-f; may be repeated");
+  load.add(
+      "--mix", o.mixes, "MIX",
+      "LOOKUP/INSERT/ERASE in percent (90/5/5); hits: lookups of present keys; load: inserts of all keys, "
+      "in random order, into an empty map; or ycsb-a to ycsb-f; may be repeated");
   load.add(
       "--distribution", o.distribution, "NAME[:PARAMETERS]",
       "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
@@ -101,11 +104,14 @@ workload::plan_request common_plan(const load_options& o) {
 workload::plan_request plan_with_keys(const load_options& o) {
   workload::plan_request p = common_plan(o);
   if (o.keys_from.empty()) return p;
-  workload::key_list list = workload::load_key_file(o.keys_from);
+  std::optional<workload::key_type> type;
+  if (!o.key_type.empty()) type = workload::parse_key_type(o.key_type);
+  workload::key_list list = workload::load_key_file(o.keys_from, type);
   if (list.duplicates != 0)
     std::fprintf(stderr, "%s: %llu repeated keys were dropped\n", o.keys_from.c_str(),
                  static_cast<unsigned long long>(list.duplicates));
   p.explicit_keys = std::move(list.keys);
+  p.explicit_strings = std::move(list.strings);
   return p;
 }
 

@@ -31,6 +31,8 @@ struct load_options {
   std::string order = "scrambled";
   std::uint64_t keys = 1'000'000;
   std::string keys_from;
+  /// Of keys_from; empty for that of its first key.
+  std::string key_type = "integer";
   std::uint64_t seed = 42;
 };
 

@@ -72,8 +72,8 @@ void declare(CLI::App& verb, bench_options& o) {
   option_group measurement(verb, measurement_group);
   option_group results(verb, results_group);
   plain.add_flag("--quick", o.quick,
-                 "A complete comparison in under two minutes: every map, three workloads and one on "
-                 "real keys, with results in out/");
+                 "A complete comparison in under two minutes: every map and peer, inserts, three other "
+                 "workloads and one on real keys, with results in out/");
 
   plain.add("--study", o.study, "NAME",
             "Run a study instead of maps and workloads, and compare its results with its paper; "
@@ -95,6 +95,9 @@ void declare(CLI::App& verb, bench_options& o) {
   maps.add_flag("--peers", o.peers, "Also run the maps of other libraries that this program was built with");
 
   declare_load(verb, o);
+  load.add("--key-type", o.key_type, "TYPE",
+           "Type of the keys of --keys-from: integer or string (each line as it is); by default that of the "
+           "first key");
   load.add(
       "--trace", o.trace, "FILE",
       "Replay a file of operations (lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, "
@@ -130,6 +133,7 @@ void declare(CLI::App& verb, bench_options& o) {
       "  espalier bench --quick\n"
       "  espalier bench --maps ticket,edge_ext_lf --keys 10000000 --mix 50/25/25 --peers --runs 7\n"
       "  espalier bench --maps all --mix ycsb-a --mix ycsb-e --threads 1,2,4 --out results/\n"
+      "  espalier bench --maps ordered_map --peers --keys-from urls.txt --mix load --mix hits\n"
       "  espalier bench --study atc18 --keys 1000000 --out atc18/\n"
       "  espalier bench --study malloc-tsx --out malloc-tsx/\n"
       "  espalier bench --study malloc-speed --mallocs glibc,mimalloc,index-aware\n"
@@ -252,7 +256,7 @@ void apply_quick_defaults(bench_options& o, const CLI::App& verb) {
   const auto unset = [&](const char* name) { return verb.count(name) == 0; };
   if (unset("--keys")) o.keys = quick_keys;
   if (unset("--runs")) o.runs = 3;
-  if (unset("--time")) o.seconds = 0.2;
+  if (unset("--time")) o.seconds = 0.1;
   if (unset("--out")) o.out = "out";
   if (unset("--latency-every")) o.latency_every = 8;
 }
@@ -267,6 +271,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> quick_plans(const be
     plans.push_back(workload::make_plan(p));
     return plans.back();
   };
+  add("inserts", "load", "uniform");
   add("lookups", "100/0/0", "uniform");
   add("read-mostly", "90/5/5", "uniform");
   add("updates-skewed", "50/25/25", "scrambled-zipfian:0.99");
@@ -288,6 +293,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench
     p.trace = workload::read_trace(fs::path(o.trace));
     if (p.trace.empty()) throw usage_error(fmt::format("{} holds no operation", o.trace));
     p.name = fmt::format("trace {}", fs::path(o.trace).filename().string());
+    if (p.explicit_strings) throw usage_error("a trace has integers as keys; leave out --keys-from");
     p.prefill = is_given(verb, "--keys") || is_given(verb, "--keys-from");
     return {workload::make_plan(p)};
   }
@@ -307,10 +313,26 @@ std::vector<workload::registration> chosen_peers() {
   return built;
 }
 
+/// Keeps the maps that take strings as keys. Throws usage_error if --maps names another one.
+void keep_those_of_strings(std::vector<workload::registration>& maps, const bench_options& o) {
+  const auto takes_strings = [](const workload::registration& r) { return r.facts.takes_strings; };
+  for (const workload::registration& r : maps) {
+    if (takes_strings(r) || std::ranges::find(o.maps, r.facts.name) == o.maps.end()) continue;
+    std::vector<std::string> names;
+    for (const workload::registration& other : workload::registry()) {
+      if (takes_strings(other)) names.push_back(other.facts.name);
+    }
+    std::ranges::sort(names);
+    throw usage_error(fmt::format("{} takes no strings as keys, which {} has; these maps do: {}",
+                                  r.facts.name, o.keys_from, fmt::join(names, ", ")));
+  }
+  std::erase_if(maps, std::not_fn(takes_strings));
+}
+
 workload::session_request session_of(const bench_options& o, const CLI::App& verb) {
   workload::session_request s = measurement_of(o);
   s.maps = choose_placed_maps(o.map_names(), o.placements);
-  if (o.peers) {
+  if (o.peers || (o.quick && !peers::built.empty())) {
     for (workload::registration& peer : chosen_peers()) {
       const auto is_peer = [&](const workload::registration& map) {
         return map.facts.name == peer.facts.name;
@@ -319,6 +341,11 @@ workload::session_request session_of(const bench_options& o, const CLI::App& ver
     }
   }
   s.plans = o.quick ? quick_plans(o) : plans_of(o, verb);
+  if (s.plans.front()->keys.type() == workload::key_type::string) {
+    if (!o.record.empty())
+      throw usage_error("--record writes integers as keys; leave it out, or --keys-from");
+    keep_those_of_strings(s.maps, o);
+  }
   return s;
 }
 
@@ -339,6 +366,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
                        {{"--mix", "--distribution"}, {}, {"--quick", "--trace"}},
                        {{"--trace", "--keys-from"}, {}, {"--quick"}},
                        {{"--keys", "--order"}, {}, {"--keys-from"}},
+                       {{"--key-type"}, {"--keys-from"}, {}},
                        {{"--time", "--operations"}, {}, {"--trace"}},
                        {{"--hgrm"}, {}, {"--latency-every=0"}},
                        // From the results the page can be made again.
@@ -360,6 +388,10 @@ void run_bench(bench_options o, const CLI::App& verb) {
 
   const interruption interrupts;
   session.interrupted = &interruption::requested();
+  if (const auto& keys = session.plans.front()->keys; keys.order() == workload::key_order::explicit_list) {
+    std::printf("%s: %llu keys of the type %s\n\n", o.keys_from.c_str(),
+                static_cast<unsigned long long>(keys.size()), std::string(to_string(keys.type())).c_str());
+  }
   progress shown;
   const std::vector<workload::measurement> all = workload::run_session(session, shown);
   const int status = interruption::status();

@@ -11,6 +11,8 @@ namespace espalier::app {
 
 /// The arguments of `espalier bench`, as unchecked text and numbers.
 struct bench_options : map_options, load_options, result_options {
+  bench_options() { key_type.clear(); }
+
   bool quick = false;
   bool peers = false;
   std::string study;

@@ -82,7 +82,7 @@ _espalier() {{
       [[ $current == *,* ]] && done=${{current%,*}},
       COMPREPLY=($(compgen -P "$done" -W '{maps}' -- "${{current##*,}}"))
       return ;;
-    --mix) words='100/0/0 90/5/5 50/25/25 ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f' ;;
+    --mix) words='100/0/0 90/5/5 50/25/25 hits load ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f' ;;
     --distribution) words='uniform zipfian scrambled-zipfian latest hotspot normal self-similar poisson sequential' ;;
     --pin)
       words='cores scatter none'
@@ -99,6 +99,7 @@ _espalier() {{
     --mallocs) words='{mallocs}' ;;
     --locks) words='tts tle system' ;;
     --order) words='scrambled sequential' ;;
+    --key-type) words='integer string' ;;
     --study)
       words='atc18 eunomia malloc-speed malloc-tsx'
       [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 eunomia malloc-tsx objects' ;;

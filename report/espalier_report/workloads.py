@@ -15,6 +15,8 @@ YCSB = {"ycsb-a": [(50, "look-ups"), (50, "updates")], "ycsb-b": [(95, "look-ups
         "ycsb-c": [(100, "look-ups")], "ycsb-d": [(95, "look-ups"), (5, "insertions")],
         "ycsb-e": [(95, "scans of 1 to 100 entries"), (5, "insertions")],
         "ycsb-f": [(50, "look-ups"), (50, "read-modify-writes")]}
+HITS = "hits"
+LOAD = "load"
 TRACE = "trace"
 DIFFERENT = "The settings of these maps differ; the table has those of each."
 
@@ -33,11 +35,13 @@ def sentence(mix: str, distribution: str, keys: str) -> str | None:
         start = "" if loaded is None else "; the map is empty at the start" if loaded == 0 else \
             f"; {text.plural(loaded, 'key')} are in the map at the start"
         return f"The operations of a recorded trace in their order{start}."
+    if mix == LOAD:
+        return f"Insertions of {'all' if loaded is None else f'{loaded:,}'} keys, in random order, into an empty map."
     operations = operations_of(mix)
     if operations is None:
         return None
-    # Half of the keys that a plain mix uses are loaded; YCSB loads all.
-    universe, share = (loaded, "all") if mix in YCSB else (loaded and 2 * loaded, "half of the")
+    # Half of the keys that a plain mix uses are loaded; mixes with names load all.
+    universe, share = (loaded, "all") if mix in YCSB or mix == HITS else (loaded and 2 * loaded, "half of the")
     drawn = drawn_of(distribution, "" if universe is None else f" from {universe:,}")
     start = "" if universe is None else f"; {share} keys are in the map at the start"
     return f"{', '.join(part for part in (operations, drawn) if part)}{start}."
@@ -55,6 +59,8 @@ def key_count(keys: str) -> int | None:
 def operations_of(mix: str) -> str | None:
     if mix in YCSB:
         return f"YCSB {mix[-1].upper()}: {shares(YCSB[mix])}"
+    if mix == HITS:
+        return shares([(100, PLAIN[0])])
     parts = re.fullmatch(r"(\d{1,3})/(\d{1,3})/(\d{1,3})", mix)
     return shares([(int(part), name) for part, name in zip(parts.groups(), PLAIN)]) if parts else None
 

@@ -63,6 +63,11 @@ class Refusals(CommandTest):
             ("--trace", "absent.trace"): "absent.trace",
             ("--keys-from", "absent.txt"): "absent.txt",
             ("--keys-from", "/dev/zero"): "is a device",
+            ("--key-type", "text", "--keys-from", "/etc/passwd"): "integer or string",
+            ("--key-type", "string"): "--keys-from",
+            ("--maps", "ordered_map,ticket", "--keys-from", "/etc/passwd"): "ticket takes no strings",
+            ("--maps", "ticket", "--keys-from", "/etc/passwd"): "locked_map, ordered_map",
+            ("--keys-from", "/etc/passwd", "--record", "r.trace"): "integers",
             ("--report", "r.html"): "--report has no effect without --json or --out",
             ("--nosuch",): "--nosuch",
             ("--threads", "1,x"): "--threads",
@@ -261,7 +266,7 @@ class Results(CommandTest):
         leaked = [b["leaked_bytes"] for b in results["benchmarks"] if b.get("aggregate_name") == "median"]
         self.assertGreater(leaked[0], 0)
 
-    def test_a_peer_that_is_named_runs_once(self) -> None:
+    def test_a_peer_that_is_named_runs_once_and_all_run_quickly(self) -> None:
         shown = json.loads(self.espalier("list", "--peers", "--json").stdout)
         peers = [entry["map"] for entry in shown if entry["map"] not in listed()]
         if not peers:
@@ -269,6 +274,11 @@ class Results(CommandTest):
         results = self.results("--maps", f"{peers[-1]},ticket", "--peers", "--keys", "100", "--mix", "100/0/0", *FAST)
         ran = [b["map"] for b in results["benchmarks"] if b.get("aggregate_name") == "median"]
         self.assertEqual(sorted(ran), sorted([*peers, "ticket"]))
+        quick = self.results("--quick", "--maps", "ticket", "--keys", "100", *FAST)
+        for workload in "inserts", "lookups":
+            self.assertEqual(sorted(b["map"] for b in quick["benchmarks"]
+                                    if b["workload"] == workload and b.get("aggregate_name") == "median"),
+                             sorted([*peers, "ticket"]))
 
     def test_context_tells_the_circumstances_and_lines_are_plain(self) -> None:
         done = self.bench("--maps", "ticket", "--keys", "100", *FAST, "--json", "r.json")
@@ -288,8 +298,33 @@ class Results(CommandTest):
         results = self.results("--maps", "ticket", "--keys-from", "keys.txt", *FAST)
         self.assertEqual({b["keys"] for b in results["benchmarks"]}, {200})
 
-    def test_all_ycsb_mixes(self) -> None:
-        mixes = [f"ycsb-{letter}" for letter in "abcdef"]
+    def test_strings_as_keys(self) -> None:
+        (self.folder / "keys.txt").write_text("".join(f"https://example.org/{'long/' * 20}{7 * i}#{i}\n" for i in range(400)))
+        peers = {"absl_shared_mutex", "absl_speculative", "tbb_concurrent_map"} & {
+            entry["map"] for entry in json.loads(self.espalier("list", "--peers", "--json").stdout)}
+        done = self.bench("--keys-from", "keys.txt", "--peers", "--mix", "load", "--mix", "90/5/5", "--mix", "ycsb-e", *FAST,
+                          "--latency-every", "1", "--json", "r.json")
+        self.assertEqual(done.stdout.splitlines()[0], "keys.txt: 400 keys of the type string")
+        ran: dict[str, dict[str, dict]] = {}
+        for b in json.loads((self.folder / "r.json").read_text())["benchmarks"]:
+            self.assertEqual((b["key_type"], b["keys"]), ("string", 200 if b["mix"] == "90/5/5" else 400))
+            if b.get("aggregate_name") == "median":
+                ran.setdefault(b["mix"], {})[b["map"]] = b
+        all_of_them = {"ordered_map", "locked_map", *peers}
+        self.assertEqual(ran["load"].keys(), all_of_them)
+        self.assertEqual(ran["ycsb-e"].keys(), all_of_them)
+        self.assertEqual(ran["90/5/5"].keys(), all_of_them - {"tbb_concurrent_map"})
+        for name, entry in ran["load"].items():
+            # The key itself is in the map.
+            self.assertGreater(entry["bytes_per_key"], 100, name)
+        done = self.bench("--keys-from", "keys.txt", "--maps", "ordered_map", "--key-type", "string", *FAST)
+        self.assertIn("type string", done.stdout)
+        (self.folder / "keys.txt").write_text("1\n2\n")
+        done = self.bench("--keys-from", "keys.txt", "--maps", "ticket", *FAST)
+        self.assertEqual(done.stdout.splitlines()[0], "keys.txt: 2 keys of the type integer")
+
+    def test_all_mixes_with_names(self) -> None:
+        mixes = ["hits", "load", *(f"ycsb-{letter}" for letter in "abcdef")]
         arguments = [part for mix in mixes for part in ("--mix", mix)]
         results = self.results("--maps", "edge_ext_lf", "--keys", "1000", *arguments, *FAST)
         self.assertEqual({b["mix"] for b in results["benchmarks"]}, set(mixes))

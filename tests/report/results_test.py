@@ -171,6 +171,13 @@ class Sentences(Case):
         self.assert_said(f"{trace}; 1,000 keys are in the map at the start.", "trace", "trace", "1,000")
         self.assert_said(f"{trace}.", "trace", "trace", text.UNAVAILABLE)
 
+    def test_hits_and_loads_name_their_keys(self) -> None:
+        self.assert_said("100 % look-ups, keys drawn uniformly from 1,000; all keys are in the map at the start.", "hits",
+                         "uniform", "1,000")
+        self.assert_said("Insertions of 1,000 keys, in random order, into an empty map.", "load", "uniform", "1,000")
+        self.assert_said("Insertions of all keys, in random order, into an empty map.", "load", "uniform",
+                         text.UNAVAILABLE)
+
     def test_ycsb_is_told_in_words_and_loads_all(self) -> None:
         rest = ", keys drawn from 1,000 by Zipf's law (exponent 0.99), the frequent ones scattered; all keys are in " \
                "the map at the start."
