@@ -145,9 +145,9 @@ void epoch_domain::retire(record& r, const retired& entry) noexcept {
     // This thread is pinned. Later entries of a bag never have a smaller stamp. relaxed: only this thread writes its
     // announcement, and `retired` changes only under the lock.
     b.epoch = r.announced.load(std::memory_order_relaxed) >> 1U;
+    r.retired.store(r.retired.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     b.add(entry);
     if (b.is_large() && b.count % bag::many == 0) is_due = true;
-    r.retired.store(r.retired.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   if (!is_due) return;
   try_advance();

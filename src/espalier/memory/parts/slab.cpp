@@ -60,6 +60,7 @@ void slab::refill(end_to_end_run& fresh) {
       poison(fresh.end, sizeof(returned));
     }
     poison(begin, sizeof(returned));
+    // relaxed: as below.
     carved_bytes_.store(carved_bytes_.load(std::memory_order_relaxed) + run_bytes, std::memory_order_relaxed);
     return;
   }
