@@ -154,7 +154,10 @@ int run(simulate_options o, const CLI::App& parser) {
   if (o.calibrate && request.maps.size() < 2)
     throw usage_error("--calibrate compares maps with the first one; name at least two");
   request.plans = app::plans_of_mixes(app::plan_with_keys(o), o.mixes);
-  for (const auto& plan : request.plans) workload::check_room(plan->loaded, most_simulated_bytes_per_key);
+  for (const auto& plan : request.plans) {
+    if (plan->mix.into_empty) throw usage_error("--mix load is not simulated; espalier bench has it");
+    workload::check_room(plan->loaded, most_simulated_bytes_per_key);
+  }
   app::result_files files = app::open_results(o);
 
   const app::interruption interrupts;

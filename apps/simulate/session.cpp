@@ -121,7 +121,6 @@ std::vector<simulated_measurement> run_simulation(const simulation_request& requ
   const std::size_t total = request.plans.size() * request.threads.size() * request.maps.size();
   for (const auto& plan : request.plans) {
     if (!plan->trace.empty()) throw std::invalid_argument("traces are not simulated yet");
-    if (plan->mix.into_empty) throw std::invalid_argument("the mix load is not simulated yet");
     for (const unsigned threads : request.threads) {
       for (const simulated_entry& entry : request.maps) {
         observer(all.size(), total,

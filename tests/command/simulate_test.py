@@ -37,6 +37,7 @@ class Refusals(SimulateTest):
             ("--pin", "none"): "compact",
             ("--maps", "nosuch"): "'nosuch'",
             ("--mix", "50/50/50"): "150",
+            ("--mix", "load"): "not simulated",
             ("--distribution", "zipf"): "zipfian",
             ("--order", "random"): "scrambled",
             ("--keys", "0"): "at least 1",
