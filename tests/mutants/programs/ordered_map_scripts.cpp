@@ -70,7 +70,7 @@ template <class Kind>
 void play(scenes& all, std::string_view name, const std::vector<std::uint8_t>& script) {
   all.run_alone(name, [&](sim::scene& s) {
     s.thread("plays", [script] {
-      const fuzz::outcome done = fuzz::player<Kind>(fuzz::script(script), 1).play();
+      const fuzz::outcome done = fuzz::player<Kind, false>(fuzz::script(script), 1).play();
       sim::require(done.wrong.empty(), done.wrong);
     });
   });
@@ -334,6 +334,9 @@ void scan_beside_a_split(sim::scene& s) {
 }  // namespace
 
 void explore_all(scenes& all) {
+  // All that a thread does comes between two steps of another.
+  sim::exploration_options once;
+  once.strategies = {"pct:2"};
   all.run_alone("images_of_keys", images_of_keys);
   all.run_alone("refused_loads", refused_loads);
   all.run("erase_if_beside_a_writer", erase_if_beside_a_writer);
@@ -344,12 +347,13 @@ void explore_all(scenes& all) {
   all.run("scan_beside_an_insert", scan_beside_an_insert);
   all.run("scan_makes_the_order_beside_an_insert", scan_makes_the_order_beside_an_insert);
   all.run("scan_beside_an_erase", scan_beside_an_erase);
+  all.run("scan_interrupted_by_an_erase", scan_beside_an_erase, once, 4);
   all.run("scan_beside_an_erase_of_a_later_entry", scan_beside_an_erase_of_a_later_entry);
   all.run("scan_beside_an_erase_of_a_later_first_entry", scan_beside_an_erase_of_a_later_first_entry, {}, 2);
   all.run_alone("scan_ends_at_each_entry", scan_ends_at_each_entry);
   all.run_alone("marks_where_threads_meet", marks_where_threads_meet);
-  all.run("scan_beside_a_split", scan_beside_a_split);
-  all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, {.strategies = {"pct:2"}}, 4);
+  all.run("scan_beside_a_split", scan_beside_a_split, once, 4);
+  all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, once, 4);
   all.run_alone("nothing_is_behind_the_largest_key", nothing_is_behind_the_largest_key);
   all.run_alone("assigned_cursor", assigned_cursor);
   // Last, because they take longest.
