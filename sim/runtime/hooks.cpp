@@ -142,6 +142,7 @@ page_run::~page_run() {
 }
 
 std::size_t page_size() noexcept { return 4096; }
+bool discard_pages(std::byte*, std::size_t) noexcept { return false; }
 std::size_t huge_page_size() { return std::size_t{2} << 20U; }
 std::string_view transparent_huge_pages() { return "madvise"; }
 
