@@ -208,7 +208,7 @@ void explore_all(scenes& all) {
   all.run("foreign", foreign);
   sim::exploration_options few;
   few.strategies = {"pct:2", "pct:3", "random"};
-  all.run("clusters reused", clusters_reused, few);
+  all.run("clusters reused", clusters_reused, few, 8);
   all.run("freed for all", freed_for_all);
   all.run("first comers", first_comers);
   sim::exploration_options how;  // the race is between two steps of some hundreds
