@@ -362,7 +362,8 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
 void run_bench(bench_options o, const CLI::App& verb) {
   check_effects(verb, {{{"--time"}, {}, {"--operations"}}});
   if (!o.study.empty()) return run_bench_study(o, verb);
-  check_effects(verb, {{{"--mallocs", "--sizes"}, {"--study"}, {}},
+  check_effects(verb, {{{"--sizes"}, {"--study=malloc-tsx"}, {}},
+                       {{"--mallocs"}, {"--study=malloc-tsx", "--study=malloc-speed"}, {}},
                        {{"--mix", "--distribution"}, {}, {"--quick", "--trace"}},
                        {{"--trace", "--keys-from"}, {}, {"--quick"}},
                        {{"--keys", "--order"}, {}, {"--keys-from"}},

@@ -138,7 +138,7 @@ int run(simulate_options o, const CLI::App& parser) {
   }
   // All invalid requests are detected before the first operation.
   if (!o.study.empty()) return run_study(o, parser);
-  app::check_effects(parser, {{{"--sizes"}, {"--study"}, {}},
+  app::check_effects(parser, {{{"--sizes"}, {"--study=malloc-tsx"}, {}},
                               {{"--machine", "--pin"}, {}, {"--calibrate"}},
                               {{"--keys", "--order"}, {}, {"--keys-from"}},
                               {{"--report"}, {"--json", "--out"}, {}}});
