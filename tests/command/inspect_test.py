@@ -92,6 +92,7 @@ class Maps(InspectTest):
     def test_nodes_beside_descriptors_or_apart(self) -> None:
         node = self.node_of("int_lf/studied")
         self.assertEqual(node["blocks"], int(KEYS))
+        self.assertEqual(self.facts["filled with"], f"{KEYS} keys by 1 thread")
         self.assertEqual(node["bytes_asked"], 64 * int(KEYS))
         beside = next(one for one in node["neighbours"] if one["type"] == "descriptor")
         self.assertGreater(beside["in_pair"], 0.9 * int(KEYS))
