@@ -109,14 +109,13 @@ epoch_domain::~epoch_domain() {
 
 void epoch_domain::reserve(record& r, std::size_t n) {
   const lock_guard hold(r.lock);
-  const bool large = r.sealed_count >= bag::many;
-  // What kept them waiting has ended: a large bag would take long to be full.
-  if (!large && r.current != nullptr && r.current->is_large()) seal(r);
-  if (r.current == nullptr) r.current = bag::make(large);
+  const auto fresh_bag = [&r] { return bag::make(r.sealed_count >= bag::many); };
+  if (r.current == nullptr) [[unlikely]]
+    r.current = fresh_bag();
   std::size_t room = r.current->room();
   for (const bag* b = r.spares; room < n && b != nullptr; b = b->next) room += b->capacity;
   while (room < n) {
-    bag* const fresh = bag::make(large);
+    bag* const fresh = fresh_bag();
     fresh->next = r.spares;
     r.spares = fresh;
     room += fresh->capacity;
@@ -147,7 +146,7 @@ void epoch_domain::retire(record& r, const retired& entry) noexcept {
     b.epoch = r.announced.load(std::memory_order_relaxed) >> 1U;
     r.retired.store(r.retired.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     b.add(entry);
-    if (b.is_large() && b.count % bag::many == 0) is_due = true;
+    if (b.count % bag::many == 0 && b.is_large()) is_due = true;
   }
   if (!is_due) return;
   try_advance();
