@@ -25,11 +25,10 @@ rank rank_of(points p, player of) { return rank{p} << 32U | of; }
 class leaderboard {
  public:
   void gain(player one, points more) {
-    const points before =
-        points_.update(one, [more](std::optional<points> p) { return std::optional(p.value_or(0) + more); })
-            .value_or(0);
-    ranks_.insert(rank_of(before + more, one), 0);
-    ranks_.erase(rank_of(before, one));
+    const auto [before, after] =
+        points_.update(one, [more](std::optional<points> p) { return std::optional(p.value_or(0) + more); });
+    ranks_.insert(rank_of(*after, one), 0);
+    ranks_.erase(rank_of(before.value_or(0), one));
   }
 
   template <class Show>
