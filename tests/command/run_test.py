@@ -289,7 +289,7 @@ class Wiring(RunTest):
                                 (("--locks", "tts"), "libespalier-elide.so"),
                                 (("--malloc", "random", "--locks", "tle"), "libespalier-elide.so")):
             with self.subTest(choice):
-                self.refused(f"without {library}; build it with ESPALIER_PRELOAD=ON", *choice, "--", "echo", "ran")
+                self.refused(f"without {library}; build all targets, with ESPALIER_PRELOAD=ON", *choice, "--", "echo", "ran")
         self.assertEqual(self.run_program("--", "echo", "ran").stdout, "ran\n")
 
     def test_refuses_a_path_that_the_linker_would_cut(self) -> None:

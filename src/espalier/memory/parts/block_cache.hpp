@@ -104,8 +104,9 @@ class block_cache {
     deallocate(memory, [] {});
   }
 
+  [[nodiscard]] std::size_t batch_bytes() const noexcept { return batch_ * block_bytes_; }
   /// Bytes of blocks in batches. Under the lock.
-  [[nodiscard]] std::size_t bytes_in_batches() const noexcept { return batch_count_ * batch_ * block_bytes_; }
+  [[nodiscard]] std::size_t bytes_in_batches() const noexcept { return batch_count_ * batch_bytes(); }
   /// Calls visit(block) for each block in a batch. Under the lock.
   template <class Visitor>
   void visit_batches(const Visitor& visit) const noexcept {

@@ -82,7 +82,7 @@ void slab::reduce() noexcept {
   // relaxed throughout: written under the lock of blocks_, or only by refill(), which runs under it.
   const std::size_t in_use = carved_bytes_.load(std::memory_order_relaxed) - blocks_.bytes_in_batches();
   // The next look comes after as many deallocations as this one goes through.
-  reduce_at_ = std::max(2 * blocks_.bytes_in_batches(), least_to_reduce);
+  freed_since_look_ = 0;
   if (shape_.is_split() || blocks_.bytes_in_batches() < in_use) return;
 
   const std::size_t in_stretch = std::max(huge_from_bytes / block_bytes(), std::size_t{1});
@@ -136,7 +136,6 @@ void slab::reduce() noexcept {
           std::memory_order_relaxed);
     }
   }
-  reduce_at_ = std::max(2 * blocks_.bytes_in_batches(), least_to_reduce);
 }
 
 /// Bytes of blocks that fit behind span_next_, which moves to the next group when one is full.

@@ -86,7 +86,9 @@ class slab {
   }
   void deallocate(void* memory) noexcept {
     blocks_.deallocate(memory, [this]() noexcept {
-      if (blocks_.bytes_in_batches() >= reduce_at_) [[unlikely]]
+      freed_since_look_ += blocks_.batch_bytes();
+      if (freed_since_look_ >= least_to_reduce && freed_since_look_ >= blocks_.bytes_in_batches())
+          [[unlikely]]
         reduce();
     });
   }
@@ -137,7 +139,7 @@ class slab {
 
   // Under the lock of blocks_.
   returned* returned_ = nullptr;
-  std::size_t reduce_at_ = least_to_reduce;
+  std::size_t freed_since_look_ = 0;
 
   // Written by refill() only, in which there is one thread at a time.
   std::byte* span_next_ = nullptr;
