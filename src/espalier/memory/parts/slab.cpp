@@ -81,9 +81,9 @@ void slab::refill(end_to_end_run& fresh) {
 void slab::reduce() noexcept {
   // relaxed throughout: written under the lock of blocks_, or only by refill(), which runs under it.
   const std::size_t in_use = carved_bytes_.load(std::memory_order_relaxed) - blocks_.bytes_in_batches();
-  // The next look comes after as many deallocations as this one goes through.
-  freed_since_look_ = 0;
   if (shape_.is_split() || blocks_.bytes_in_batches() < in_use) return;
+  // The next look comes after half as many deallocations as this one goes through.
+  freed_since_look_ = 0;
 
   const std::size_t in_stretch = std::max(huge_from_bytes / block_bytes(), std::size_t{1});
   const std::size_t stretch_bytes = in_stretch * block_bytes();

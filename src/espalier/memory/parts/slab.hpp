@@ -61,7 +61,7 @@ struct end_to_end_run {
 /// Pages come in spans that double from 64 KiB to 1 GiB, advised as huge pages from 2 MiB on; only pages of
 /// blocks that were handed out are backed by memory. They return to the OS when the slab is destroyed. Where most blocks
 /// are free, stretches of 2 MiB and more without a block in use return before, and are handed out again as new ones: a
-/// deallocation that finds so looks through the free blocks under the lock, after as many deallocations.
+/// deallocation that finds so looks through the free blocks under the lock, after half as many deallocations.
 class slab {
  public:
   /// Whether the slab has a byte for each block, apart from it, for the use of a layer above.
@@ -87,7 +87,7 @@ class slab {
   void deallocate(void* memory) noexcept {
     blocks_.deallocate(memory, [this]() noexcept {
       freed_since_look_ += blocks_.batch_bytes();
-      if (freed_since_look_ >= least_to_reduce && freed_since_look_ >= blocks_.bytes_in_batches())
+      if (freed_since_look_ >= least_to_reduce && freed_since_look_ >= blocks_.bytes_in_batches() / 2)
           [[unlikely]]
         reduce();
     });
