@@ -245,7 +245,7 @@ TEST(moved_map_with_a_state, has_the_order_of_the_other) {
 }
 
 TEST(moved_map_with_a_state, may_have_a_lambda_for_an_order) {
-  const bool decreasing = true;
+  bool decreasing = true;
   const auto order = [decreasing](int a, int b) { return decreasing ? b < a : a < b; };
   using map_type = ordered_map<int, number, decltype(order)>;
   map_type a(order);
