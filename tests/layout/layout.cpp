@@ -40,8 +40,8 @@ constexpr known_node known_nodes[] = {
     {"masstree@narrow", 128, 0},
     {"htm_masstree", 320, 0},
     {"htm_masstree@narrow", 128, 0},
-    {"ordered_map", 4160, 0},
-    {"ordered_map@narrow", 128, 0},
+    {"ordered_map", 4544, 0},
+    {"ordered_map@narrow", 320, 0},
     {"olc_btree", 512, 0},  // a leaf, and an inner node as well
     {"olc_btree@narrow", 64, 0},
     {"htm_btree", 512, 0},
