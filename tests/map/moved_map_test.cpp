@@ -167,7 +167,7 @@ TYPED_TEST(moved_map, leaves_an_empty_map) {
   EXPECT_EQ(moved.size(), 3000U);
   std::map<typename TestFixture::key, number> expected;
   for (number n = 0; n < 3000; ++n) expected.emplace(this->key_of(n), n / 3);
-  this->use_up(moved, expected);
+  test::expect_same_entries(moved, expected);
   TypeParam c(std::move(moved));
   TypeParam d(std::move(moved));
   EXPECT_TRUE(d.empty());
