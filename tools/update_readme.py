@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "report"))
 from espalier_report import results, summary  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
-COMPARED = ("bench --maps ordered_map --peers --keys 10000000 --threads 2 --mix hits --mix 100/0/0 --mix 90/5/5 "
+COMPARED = ("bench --maps ordered_map --peers --keys 1000000 --threads 2 --mix hits --mix 100/0/0 --mix 90/5/5 "
             "--mix 50/25/25 --mix ycsb-a --mix ycsb-e --mix load --runs 5 --time 0.5 --latency-every 0")
 INSPECTED = "inspect --map int_lf/studied --placement shared_heap --keys 100000"
 BEGIN, END = "<!-- measured by tools/update_readme.py -->", "<!-- until here -->"
