@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <new>
@@ -18,6 +19,7 @@
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/map/btree/euno_btree.hpp"
 #include "espalier/map/btree/olc_btree.hpp"
+#include "espalier/map/locked_map.hpp"
 #include "espalier/map/ordered_map.hpp"
 #include "espalier/map/ordered_set.hpp"
 #include "espalier/memory/shared_heap.hpp"
@@ -216,6 +218,29 @@ TEST(bulk_load_of_a_set, is_one_of_keys) {
   ordered_set<std::string> words;
   words.bulk_load(std::vector<std::string_view>{"a", "b", "c"});
   EXPECT_EQ(words.size(), 3U);
+}
+
+TEST(bulk_load_of_other_types, converts_keys_before_it_compares_them) {
+  // The addresses are in the other order.
+  const char text[] = "b\0a";
+  const std::vector<std::pair<const char*, int>> sorted{{text + 2, 1}, {text, 2}};
+  ordered_map<std::string, int> map;
+  map.bulk_load(sorted);
+  EXPECT_EQ(map.find("a"), 1);
+  EXPECT_EQ(map.find("b"), 2);
+  const std::vector<std::pair<const char*, int>> unsorted{{text, 2}, {text + 2, 1}};
+  ordered_map<std::string, int> other;
+  EXPECT_THROW(other.bulk_load(unsorted), std::invalid_argument);
+  locked_map<std::string, int> one_by_one;
+  EXPECT_THROW(one_by_one.bulk_load(unsorted), std::invalid_argument);
+  one_by_one.bulk_load(sorted);
+  EXPECT_EQ(one_by_one.size(), 2U);
+  ordered_set<std::string> set;
+  set.bulk_load(std::vector<const char*>{text + 2, text});
+  EXPECT_EQ(set.size(), 2U);
+  ordered_set<std::string> from_list;
+  from_list.bulk_load(std::list<const char*>{text + 2, text});
+  EXPECT_EQ(from_list.size(), 2U);
 }
 
 }  // namespace
