@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t first_span_bytes = std::size_t{64} << 10U;
 constexpr std::size_t last_span_bytes = std::size_t{1} << 30U;
+constexpr std::size_t least_to_reduce = std::size_t{8} << 20U;
 constexpr std::size_t huge_from_bytes = std::size_t{2} << 20U;
 constexpr std::size_t smallest_run_bytes = std::size_t{4} << 10U;
 constexpr std::size_t largest_run_bytes = std::size_t{64} << 10U;
@@ -51,35 +52,38 @@ void slab::refill(end_to_end_run& fresh) {
     std::byte* const begin = static_cast<std::byte*>(static_cast<void*>(returned_));
     unpoison(begin, sizeof(returned));
     const returned all = *returned_;
+    poison(begin, sizeof(returned));
+    returned_ = all.next;
     run_bytes = std::min(run_bytes, static_cast<std::size_t>(all.end - begin));
     fresh = {begin, begin + run_bytes, block_bytes()};
-    returned_ = all.next;
-    if (fresh.end != all.end) {
-      unpoison(fresh.end, sizeof(returned));
-      returned_ = ::new (fresh.end) returned(all);
-      poison(fresh.end, sizeof(returned));
+    if (fresh.end != all.end) add_returned(fresh.end, all.end);
+  } else {
+    if (const std::size_t left = room(); left < run_bytes) {
+      // The rest of a group's fronts suffices.
+      if (shape_.is_split() && left != 0)
+        run_bytes = left;
+      else
+        add_span(run_bytes);
     }
-    poison(begin, sizeof(returned));
-    // relaxed: as below.
-    carved_bytes_.store(carved_bytes_.load(std::memory_order_relaxed) + run_bytes, std::memory_order_relaxed);
-    return;
+    fresh = {span_next_, span_next_ + run_bytes, block_bytes()};
+    span_next_ += run_bytes;
   }
-  if (const std::size_t left = room(); left < run_bytes) {
-    // The rest of a group's fronts suffices.
-    if (shape_.is_split() && left != 0)
-      run_bytes = left;
-    else
-      add_span(run_bytes);
-  }
-  fresh = {span_next_, span_next_ + run_bytes, block_bytes()};
-  span_next_ += run_bytes;
   // relaxed: as above; usage() is exact at quiescence.
   carved_bytes_.store(carved_bytes_.load(std::memory_order_relaxed) + run_bytes, std::memory_order_relaxed);
 }
 
-/// Returns the memory of stretches without a block in use. A stretch is one of about 2 MiB, or several in a row.
+void slab::add_returned(std::byte* begin, std::byte* end) noexcept {
+  unpoison(begin, sizeof(returned));
+  returned_ = ::new (begin) returned{returned_, end};
+  poison(begin, sizeof(returned));
+}
+
+/// After a batch of deallocations: returns the memory of stretches without a block in use, if most are free. A stretch is
+/// one of about 2 MiB, or several in a row.
 void slab::reduce() noexcept {
   // relaxed throughout: written under the lock of blocks_, or only by refill(), which runs under it.
+  freed_since_look_ += blocks_.batch_bytes();
+  if (freed_since_look_ < std::max(least_to_reduce, blocks_.bytes_in_batches() / 2)) return;
   const std::size_t in_use = carved_bytes_.load(std::memory_order_relaxed) - blocks_.bytes_in_batches();
   if (shape_.is_split() || blocks_.bytes_in_batches() < in_use) return;
   // The next look comes after half as many deallocations as this one goes through.
@@ -128,9 +132,7 @@ void slab::reduce() noexcept {
       std::byte* const from = page_of(begin + sizeof(returned), hw::page_size() - 1);
       std::byte* const to = page_of(end, 0);
       if (from < to) hw::discard_pages(from, static_cast<std::size_t>(to - from));
-      unpoison(begin, sizeof(returned));
-      returned_ = ::new (begin) returned{returned_, end};
-      poison(begin, sizeof(returned));
+      add_returned(begin, end);
       carved_bytes_.store(
           carved_bytes_.load(std::memory_order_relaxed) - static_cast<std::size_t>(end - begin),
           std::memory_order_relaxed);

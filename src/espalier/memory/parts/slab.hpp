@@ -85,12 +85,7 @@ class slab {
     return blocks_.allocate([this](end_to_end_run& fresh) { refill(fresh); });
   }
   void deallocate(void* memory) noexcept {
-    blocks_.deallocate(memory, [this]() noexcept {
-      freed_since_look_ += blocks_.batch_bytes();
-      if (freed_since_look_ >= least_to_reduce && freed_since_look_ >= blocks_.bytes_in_batches() / 2)
-          [[unlikely]]
-        reduce();
-    });
+    blocks_.deallocate(memory, [this]() noexcept { reduce(); });
   }
 
   /// The byte of the block in which an address lies; zero at first, and never changed by the slab. Null for
@@ -113,12 +108,12 @@ class slab {
     [[nodiscard]] std::byte* end() const noexcept { return pages.data() + pages.size(); }
   };
 
-  static constexpr std::size_t least_to_reduce = std::size_t{8} << 20U;
   // A tebibyte, nearly.
   static constexpr std::size_t most_spans = 1024;
 
   void refill(end_to_end_run& fresh);
   void reduce() noexcept;
+  void add_returned(std::byte* begin, std::byte* end) noexcept;
   [[nodiscard]] const span* span_of(const void* address) const noexcept;
   [[nodiscard]] bool keeps_index() const noexcept;
   void map_span(span& fresh, std::size_t bytes) const;
