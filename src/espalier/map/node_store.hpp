@@ -143,8 +143,10 @@ class node_store {
   struct home;
   node_store(std::unique_ptr<home> mine, reclaimer_type* shared) noexcept
       : home_(mine.get()), reclaimer_(mine->own ? mine->own.get() : shared) {
-    mine->owner.home_.store(mine.release(), std::memory_order_relaxed);  // relaxed: not published yet
+    static_cast<void>(mine.release());
   }
+  /// The home's own, which does not hold it and pins nothing.
+  explicit node_store(home& mine) noexcept : home_(&mine), reclaimer_(nullptr), is_owner_(true) {}
 
   /// Of a store with nodes.
   [[nodiscard]] home& at_home() const noexcept {
@@ -159,7 +161,6 @@ class node_store {
   [[gnu::noinline]] home& new_home() {
     if constexpr (std::is_default_constructible_v<placement_type>) {
       auto fresh = std::make_unique<home>(reclaimer_);
-      fresh->owner.home_.store(fresh.get(), std::memory_order_relaxed);  // relaxed: not published yet
       home* present = nullptr;
       // order (3): settle, acq_rel
       if (home_.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel,
@@ -208,13 +209,11 @@ struct node_store<Traits>::home {
   template <class... PlacementArguments>
   explicit home(reclaimer_type* shared, PlacementArguments&&... arguments)
       : placement(std::forward<PlacementArguments>(arguments)...),
-        own(shared == nullptr ? std::make_unique<reclaimer_type>() : nullptr) {
-    owner.is_owner_ = true;
-  }
+        own(shared == nullptr ? std::make_unique<reclaimer_type>() : nullptr) {}
 
   placement_type placement;
   std::unique_ptr<reclaimer_type> own;
-  node_store owner;  ///< what retired entries name
+  node_store owner{*this};  ///< what retired entries name
 };
 
 /// Destroys a node that was never published when the scope is left, unless release() was called.
