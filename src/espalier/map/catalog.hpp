@@ -14,7 +14,8 @@
 // command's drivers, the typed test suites), the build makes a translation unit per algorithm. So a new algorithm is a
 // new file there and nothing else.
 //
-// All entries have 64-bit keys and values; some have a map of strings besides. The choice between them happens once per workload, never per operation.
+// All entries have 64-bit keys and values; some have a map of strings besides. The choice between them happens once per
+// workload, never per operation.
 
 namespace espalier::catalog {
 

@@ -174,6 +174,20 @@ template <class Value>
 concept map_value = std::is_object_v<Value> && std::is_copy_constructible_v<Value> &&
                     std::is_nothrow_move_constructible_v<Value> && std::is_nothrow_destructible_v<Value>;
 
+/// What every map needs of its entries and its comparator, for sizeof: it says in words what is missing.
+template <class Key, class Value, class Compare>
+struct entry_requirements {
+  static_assert(map_value<Value>,
+                "values are copied, and move where no exception may come between: a value must have a copy "
+                "constructor, and a move constructor and a destructor that do not throw; std::unique_ptr has "
+                "no copies, std::shared_ptr has");
+  static_assert(
+      orders<Compare, Key>,
+      "the comparator does not compare two const keys, as a const object: a struct needs an operator<, or a "
+      "comparator of its own; an order of strings compares std::string_view, as std::less<> does and "
+      "std::less<std::string> does not");
+};
+
 /// Puts a value in the place of another. It cannot fail, which an assignment may, and the type needs none.
 template <map_value Value>
 void replace(Value& place, std::type_identity_t<Value> by) noexcept {

@@ -84,15 +84,7 @@ class map_facade {
   using guard_type = Guard;
   /// What an operation is given.
   using key_view = key_view_of<Key>;
-  static_assert(map_value<Value>,
-                "values are copied, and move where no exception may come between: a value must have a copy "
-                "constructor, and a move constructor and a destructor that do not throw; std::unique_ptr has "
-                "no copies, std::shared_ptr has");
-  static_assert(
-      orders<Compare, Key>,
-      "the comparator does not compare two const keys, as a const object: a struct needs an operator<, or a "
-      "comparator of its own; an order of strings compares std::string_view, as std::less<> does and "
-      "std::less<std::string> does not");
+  static_assert(sizeof(entry_requirements<Key, Value, Compare>) != 0);
 
   [[nodiscard]] const Compare& key_comp() const noexcept { return less_; }
 
@@ -625,16 +617,10 @@ class map_facade {
     // As a lambda, it may have no assignment.
     if constexpr (!std::is_empty_v<Compare>) {
       Compare taken(std::move(less_));
-      replace_order(less_, other.less_);
-      replace_order(other.less_, taken);
+      replace(less_, std::move(other.less_));
+      replace(other.less_, std::move(taken));
     }
     size_.swap(other.size_);
-  }
-  static void replace_order(Compare& place, Compare& by) noexcept {
-    static_assert(std::is_nothrow_move_constructible_v<Compare>,
-                  "the comparator of a map that moves must move, too");
-    std::destroy_at(&place);
-    std::construct_at(&place, std::move(by));
   }
   /// bulk_load() of n entries, first[0] and so on.
   template <class Entries>

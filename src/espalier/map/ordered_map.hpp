@@ -87,24 +87,27 @@ template <class Key>
 concept supported_key = std::is_same_v<Key, std::string> ||
                         (std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key>);
 
-/// Of keys that are not supported, which a static_assert reports.
+template <class Key, class Value, class Compare>
+concept supported = supported_key<Key> && map_value<Value> && orders<Compare, Key>;
+
+/// Of keys, values and comparators that are not supported, which a static_assert reports.
 struct no_map {};
 template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
 struct ordered_map_of {
   using type = no_map;
 };
 template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
-  requires(supported_key<Key> && map_value<Value> && orders<Compare, Key>)
+  requires supported<Key, Value, Compare>
 struct ordered_map_of<Map, Key, Value, Traits, Compare, Fanout> {
   using type = sorted_tree<Map, Key, Value, Traits, Compare, Fanout>;
 };
 template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
-  requires(supported_key<Key> && map_value<Value> && orders<Compare, Key> && has_image<Key, Compare>)
+  requires(supported<Key, Value, Compare> && has_image<Key, Compare>)
 struct ordered_map_of<Map, Key, Value, Traits, Compare, Fanout> {
   using type = hashed_tree<Map, Key, Value, Traits, Compare, Fanout>;
 };
 template <class Map, class Value, class Traits, class Compare, class Fanout>
-  requires(map_value<Value> && orders<Compare, std::string>)
+  requires supported<std::string, Value, Compare>
 struct ordered_map_of<Map, std::string, Value, Traits, Compare, Fanout> {
   using type = string_tree<Map, Value, Traits, Compare, Fanout>;
 };
@@ -128,14 +131,7 @@ class ordered_map : public btree::ordered_map_of<
                 "and default-constructible, such as a struct or a std::array of those; std::pair and "
                 "std::tuple are not "
                 "(use a struct), nor are std::vector and strings of other characters");
-  static_assert(map_value<Value>,
-                "a value has a copy constructor, and a move constructor and a destructor that do not throw; "
-                "std::unique_ptr has no copies, std::shared_ptr has");
-  static_assert(
-      orders<order, Key>,
-      "the comparator does not compare two const keys, as a const object: a struct needs an operator<, or a "
-      "comparator of its own; an order of strings compares std::string_view, as std::less<> does and "
-      "std::less<std::string> does not");
+  static_assert(sizeof(entry_requirements<Key, Value, order>) != 0);
   static_assert(!std::is_pointer_v<Key> || btree::has_image<Key, order> || keys_outlive_map<order>,
                 "the map keeps copies of erased keys, with which a comparator may be called: where it "
                 "follows pointers, "
