@@ -60,7 +60,7 @@ class Case(unittest.TestCase):
         """What bash's completion offers for the last of these words."""
         script = (f"source <('{COMMAND}' completion); COMP_WORDS=({' '.join(repr(w) for w in words)}); "
                   f"COMP_CWORD={len(words) - 1}; _espalier; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
-        offers = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+        offers = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True, check=True).stdout
         return offers.splitlines() if whole else offers.split()
 
 

@@ -12,7 +12,7 @@ import unittest
 
 from case import COMMAND, SIMULATOR, Case
 
-BENCH = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "2", "--time", "0.02", "--threads", "1")
+BENCH = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "2", "--operations", "500", "--threads", "1")
 SIMULATE = ("simulate", "--machine", "i7_4770", "--maps", "ticket", "--keys", "500", "--threads", "1",
             "--operations", "500")
 INSPECT = ("inspect", "--map", "ticket", "--keys", "500")
@@ -47,8 +47,11 @@ class Outputs(Case):
                 done = self.ended(2, *BENCH, *options)
                 self.assertIn("cannot write", done.stderr)
                 self.assertEqual(list(self.folder.iterdir()), [])
-        done = self.ended(0, *BENCH, "--out", "b", "--hgrm", "h")
+        self.ended(0, *BENCH, "--out", "b", "--hgrm", "h")
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["b", "h"])
+        # A complete result is not marked.
+        self.assertNotIn("incomplete", json.loads((self.folder / "b/results.json").read_text())["context"])
+        self.assertFalse(says_so(self.folder / "b/report.html"))
 
     def test_standard_output_has_nothing_but_the_results(self) -> None:
         for command in COMMANDS:
@@ -67,7 +70,6 @@ class Outputs(Case):
                 done = self.ended(0, *command, "--report", "-", "--json", "r.json")
                 self.assertTrue(done.stdout.startswith("<!DOCTYPE html>") and done.stdout.endswith("</html>\n"))
                 self.assertIn("ticket", done.stderr)
-                self.assertEqual(self.ended(0, "report", "r.json", "-o", "-").stdout, done.stdout)
                 self.assertEqual([one.name for one in self.folder.iterdir()], ["r.json"])
 
     def test_two_results_do_not_go_to_one_file(self) -> None:
@@ -148,26 +150,19 @@ class Interrupted(Case):
             said += process.stderr.read()
             return process.wait(), said
 
-    LONG = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "1000", "--time", "0.004",
-            "--threads", "1", "--out", "o")
-
     def test_the_runs_so_far_are_written_and_marked(self) -> None:
-        for by in signal.SIGINT, signal.SIGTERM:
+        bench = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "200", "--time", "0.02", "--threads", "1")
+        for by, *out in (signal.SIGINT, "--out", "."), (signal.SIGTERM, "--json", "results.json"):
             with self.subTest(by):
-                status, said = self.interrupted(*self.LONG, after="10%", by=by)
+                status, said = self.interrupted(*bench, *out, after="10%", by=by)
                 self.assertEqual(status, 128 + by, said)
                 self.assertIn("interrupted", said)
-                results = json.loads((self.folder / "o/results.json").read_text())
+                results = json.loads((self.folder / "results.json").read_text())
                 self.assertIs(results["context"]["incomplete"], True)
                 runs = [b for b in results["benchmarks"] if b["run_type"] == "iteration"]
-                self.assertGreater(len(runs), 100)
-                self.assertLess(len(runs), 2000)
-                self.assertTrue(says_so(self.folder / "o/report.html"))
-
-    def test_a_complete_result_is_not_marked(self) -> None:
-        self.assertEqual(self.espalier(*BENCH, "--out", "o").returncode, 0)
-        self.assertNotIn("incomplete", json.loads((self.folder / "o/results.json").read_text())["context"])
-        self.assertFalse(says_so(self.folder / "o/report.html"))
+                self.assertGreater(len(runs), 20)
+                self.assertLess(len(runs), 400)
+        self.assertTrue(says_so(self.folder / "report.html"))
 
     def test_a_long_run_ends_too_and_leaves_no_file(self) -> None:
         for by, after, *command in (
@@ -187,16 +182,16 @@ class Interrupted(Case):
     @unittest.skipUnless(SIMULATOR, "this build has no simulator")
     def test_simulations_keep_what_they_have(self) -> None:
         status, said = self.interrupted("simulate", "--machine", "i7_4770", "--maps", "ticket,ext_lf", "--keys", "500",
-                                        "--threads", "1,2,4", "--operations", "300000", "--json", "r.json",
+                                        "--threads", "1,2,3,4,5,6,7,8", "--operations", "60000", "--json", "r.json",
                                         after="10%")
         self.assertEqual(status, 130, said)
         results = json.loads((self.folder / "r.json").read_text())
         self.assertIs(results["context"]["incomplete"], True)
-        self.assertIn(len(results["benchmarks"]), range(1, 6))
+        self.assertIn(len(results["benchmarks"]), range(1, 16))
 
     def test_studies_keep_what_they_have(self) -> None:
         status, said = self.interrupted("bench", "--study", "malloc-speed", "--mallocs", "glibc,index-aware", "--runs",
-                                        "20", "--out", "s", after="xmalloc")
+                                        "4", "--out", "s", after="xmalloc")
         self.assertEqual(status, 130, said)
         results = json.loads((self.folder / "s/malloc-speed.json").read_text())
         self.assertIs(results["context"]["incomplete"], True)
@@ -206,7 +201,7 @@ class Interrupted(Case):
     @unittest.skipUnless(SIMULATOR, "this build has no simulator")
     def test_simulated_studies_judge_only_whole_pages(self) -> None:
         status, said = self.interrupted("simulate", "--study", "eunomia", "--keys", "500", "--threads", "1,2",
-                                        "--operations", "5000", "--out", "s", after="10%")
+                                        "--operations", "1500", "--out", "s", after="10%")
         self.assertEqual(status, 130, said)
         results = json.loads((self.folder / "s/eunomia.json").read_text())
         self.assertIs(results["context"]["incomplete"], True)
