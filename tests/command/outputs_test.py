@@ -191,7 +191,7 @@ class Interrupted(Case):
 
     def test_studies_keep_what_they_have(self) -> None:
         status, said = self.interrupted("bench", "--study", "malloc-speed", "--mallocs", "glibc,index-aware", "--runs",
-                                        "4", "--out", "s", after="xmalloc")
+                                        "3", "--out", "s", after="xmalloc")
         self.assertEqual(status, 130, said)
         results = json.loads((self.folder / "s/malloc-speed.json").read_text())
         self.assertIs(results["context"]["incomplete"], True)
