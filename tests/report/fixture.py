@@ -260,8 +260,7 @@ def undecided_document(simulated: bool = False) -> Json:
 
 
 # As DRAWN, of the first figure of study_document(), measured and simulated.
-STUDY_DRAWN = {"pairs-0": (4, 0), "throughput-0": (4, 0), "memory-0": (4, 0)}
-SIMULATED_STUDY_DRAWN = {"pairs-0": (4, 0), "throughput-0": (4, 0), "served-0": (20, 0), "stalls-0": (4, 0)}
+STUDY_DRAWN = {"pairs-0": (4, 0), "throughput-0": (4, 0), "served-0": (20, 0), "stalls-0": (4, 0)}
 
 
 # A study of charts. Eight indices of four ways hold sixteen nodes.

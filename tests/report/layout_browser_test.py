@@ -105,9 +105,10 @@ class LayoutPage:
 
     def test_is_whole_on_a_desk_and_on_a_phone_in_the_dark(self) -> None:
         fills = []
+        self.browser.open(self.html)
         for size, dark in ((DESKTOP, False), (PHONE, True)):
             with self.subTest(size):
-                self.browser.open(self.html, size, dark)
+                self.browser.emulate(size, dark)
                 self.assert_whole()
                 back = luminance(self.script("return getComputedStyle(document.body).backgroundColor"))
                 self.assertEqual(back < 0.2, dark)
@@ -125,7 +126,7 @@ class LayoutPage:
 
 
 class MapPage(LayoutPage, BrowserCase):
-    arguments = ("--map", "int_lf/studied", "--keys", "50000")
+    arguments = ("--map", "int_lf/studied", "--keys", "20000")
 
     def note(self, name: str) -> str:
         return self.script(f"return document.querySelector('figure:has(#{name}) p.note').textContent")
@@ -133,8 +134,13 @@ class MapPage(LayoutPage, BrowserCase):
     def text_of(self, name: str, row: int, column: int) -> str:
         return declared(self.html)[name]["rows"][row]["cells"][column][0]
 
-    def test_the_keyboard_goes_from_cell_to_cell(self) -> None:
+    def test_cells_and_kinds_answer_the_keyboard_and_the_pointer(self) -> None:
         self.browser.open(self.html)
+        self.go_from_cell_to_cell()
+        self.point_at_a_cell()
+        self.show_one_kind_alone()
+
+    def go_from_cell_to_cell(self) -> None:
         self.assertLessEqual({"page-map", "sets-l1", "sets-l2", "sets-llc"}, self.focused(40, "one.id"))
         grid = self.find("#page-map")
         for keys, row, column in (((), 0, 0), ((Keys.RIGHT, Keys.RIGHT), 0, 2), ((Keys.DOWN,), 1, 2),
@@ -149,8 +155,7 @@ class MapPage(LayoutPage, BrowserCase):
         label = declared(self.html)["sets-l1"]["rows"][0]["label"]
         self.assertEqual(self.note("sets-l1"), f"{label}, {self.text_of('sets-l1', 0, 0)}")
 
-    def test_a_cell_that_is_pointed_at_says_its_numbers(self) -> None:
-        self.browser.open(self.html)
+    def point_at_a_cell(self) -> None:
         driver = self.browser.driver
         strip = self.find("#page-map").find_elements(By.TAG_NAME, "svg")[3]
         driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", strip)
@@ -160,8 +165,7 @@ class MapPage(LayoutPage, BrowserCase):
                           ".getBoundingClientRect(); return [box.top, box.bottom, innerHeight]")
         self.assertTrue(0 <= box[0] and box[1] <= box[2], box)  # it sticks to the window's edge
 
-    def test_one_kind_can_be_shown_alone(self) -> None:
-        self.browser.open(self.html)
+    def show_one_kind_alone(self) -> None:
         both = self.script(COUNTED)["page-map"]
         button = next(one for one in self.browser.driver.find_elements(By.CSS_SELECTOR, "button[data-key]")
                       if one.text == "node")
