@@ -27,7 +27,7 @@ struct part {
   workload::session_request session;
 };
 
-workload::session_request common_session(bench_options o, const CLI::App& verb) {
+workload::session_request session_on_all_processors(bench_options o, const CLI::App& verb) {
   if (!is_given(verb, "--threads")) {
     // As many threads as the machine runs at once, as in the paper.
     const std::size_t all = hw::topology::system().pus().size();
@@ -66,7 +66,7 @@ std::optional<std::uint64_t> only_keys(const bench_options& o, const CLI::App& v
 
 std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
                            std::vector<figure_outcome>& outcomes) {
-  const workload::session_request common = common_session(o, verb);
+  const workload::session_request common = session_on_all_processors(o, verb);
   std::vector<part> parts;
   for (const atc18::figure& f : atc18::figures()) {
     figure_outcome& outcome = outcomes.emplace_back(f);

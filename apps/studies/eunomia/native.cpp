@@ -41,7 +41,7 @@ std::vector<std::int64_t> threads_of(const bench_options& o, const CLI::App& ver
   return threads;
 }
 
-workload::session_request common_session(bench_options o, const CLI::App& verb) {
+workload::session_request session_for_usual_time(bench_options o, const CLI::App& verb) {
   o.threads = threads_of(o, verb);
   if (!is_given(verb, "--time")) o.seconds = usual_seconds;
   workload::session_request s = measurement_of(o);
@@ -108,7 +108,7 @@ class native_eunomia {
  public:
   native_eunomia(const bench_options& o, const CLI::App& verb)
       : o_(o), where_{is_given(verb, "--keys") ? o.keys : usual_keys, {}, false, reason_not_to_judge()} {
-    const workload::session_request common = common_session(o, verb);
+    const workload::session_request common = session_for_usual_time(o, verb);
     where_.threads = common.threads;
     pages_ = eunomia::pages_of(where_);
     for (const page& p : pages_) add(p, common, where_.keys);

@@ -196,7 +196,7 @@ std::string csv_of(const std::vector<row>& rows) {
   return text;
 }
 
-int run(const study_options& o) {
+int run_objects(const study_options& o) {
   std::optional<io::output_file> json = app::open_output(o.json);
   std::optional<io::output_file> csv = app::open_output(o.csv);
   const std::vector<row> rows = measure_all(o);
@@ -211,7 +211,7 @@ const registered_study objects{
      "read-write objects under MCS locks, and by message to their socket (Middleware 2019, figure 7)",
      {"--machine", "--threads", "--pin", "--operations", "--seed", "--json", "--csv"},
      {},
-     run}};
+     run_objects}};
 
 }  // namespace
 }  // namespace espalier::simulate

@@ -36,12 +36,12 @@ constexpr std::size_t probe_bytes = 4096;
 }
 
 /// Keys are held twice, in a list and in a set, in addition to the input.
-constexpr std::uint64_t bytes_per_key = 64;
+constexpr std::uint64_t bytes_read_per_key = 64;
 
 /// Throws if this many keys would not fit in memory: a device or a pipe may never end.
 void check_room(const std::filesystem::path& file, std::size_t bytes_read, std::size_t least_keys,
                 const std::optional<std::uint64_t>& available) {
-  const std::uint64_t needed = bytes_read + least_keys * bytes_per_key;
+  const std::uint64_t needed = bytes_read + least_keys * bytes_read_per_key;
   if (!available || needed <= *available) return;
   throw std::invalid_argument(fmt::format(
       "key file '{}' has {:.1f} GiB at least; its keys would take {:.1f} GiB and {:.1f} GiB are free",
