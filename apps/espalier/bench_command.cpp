@@ -256,7 +256,7 @@ void apply_quick_defaults(bench_options& o, const CLI::App& verb) {
   const auto unset = [&](const char* name) { return verb.count(name) == 0; };
   if (unset("--keys")) o.keys = quick_keys;
   if (unset("--runs")) o.runs = 3;
-  if (unset("--time")) o.seconds = 0.1;
+  if (unset("--time")) o.seconds = 0.05;
   if (unset("--out")) o.out = "out";
   if (unset("--latency-every")) o.latency_every = 8;
 }
