@@ -18,6 +18,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/every_entry.hpp"
+
 namespace espalier {
 namespace {
 
@@ -63,7 +65,8 @@ class ordered_set_of : public testing::Test {
   std::set<Key> expected_;
 };
 
-using keys = testing::Types<std::uint64_t, std::int32_t, double, std::string, two_words>;
+using keys = test::of_each<testing::Types<std::int32_t, std::string, two_words>,
+                           testing::Types<std::uint64_t, double>>;
 TYPED_TEST_SUITE(ordered_set_of, keys);
 
 TYPED_TEST(ordered_set_of, one_key) {
