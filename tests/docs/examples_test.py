@@ -7,6 +7,7 @@ usage: examples_test.py CXX BUILD_FOLDER [FLAG...]
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,42 +19,43 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "src" / "esp
 PROGRAM = re.compile(r"^```cpp\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)\)")
 CXX, BUILD, *FLAGS = sys.argv[1:]
+CACHE = list(filter(None, [shutil.which("ccache")]))
 SIMULATOR = pathlib.Path(BUILD, "sim", "libespalier_sim.so").resolve()
 del sys.argv[1:]
 
 
+def built(text: str, scratch: str, *compiling: str | pathlib.Path, linking: tuple[str | pathlib.Path, ...]) -> pathlib.Path:
+    """Compiled under a name without a folder, by which ccache knows a program that it has compiled before."""
+    pathlib.Path(scratch, "program.cpp").write_text(text)
+    subprocess.run([*CACHE, CXX, "-std=c++20", "-pthread", f"-I{ROOT / 'src'}", *compiling, "-c", "program.cpp", "-o",
+                    "program.o"], cwd=scratch, check=True)
+    subprocess.run([CXX, "-pthread", *FLAGS, "program.o", "-o", "program", *linking], cwd=scratch, check=True)
+    return pathlib.Path(scratch, "program")
+
+
 class Examples(unittest.TestCase):
+    def programs(self, simulated: bool) -> list[tuple[str, str]]:
+        """The page and the text of each."""
+        found = [(page.name, text) for page in PAGES for text in PROGRAM.findall(page.read_text())
+                 if ('#include "sim/' in text if simulated else "int main" in text and '#include "sim/' not in text)]
+        self.assertTrue(found)
+        return found
+
     def test_programs_compile_and_run(self) -> None:
-        programs = [(page.name, text) for page in PAGES for text in PROGRAM.findall(page.read_text())
-                    if "int main" in text and '#include "sim/' not in text]
-        self.assertTrue(programs)
-        with tempfile.TemporaryDirectory() as scratch:
-            for index, (page, text) in enumerate(programs):
-                source = pathlib.Path(scratch, f"{index}.cpp")
-                source.write_text(text)
-                program = source.with_suffix("")
-                with self.subTest(page):
-                    subprocess.run([CXX, "-std=c++20", "-pthread", f"-I{ROOT / 'src'}", *FLAGS, source, "-o", program,
-                                    f"{BUILD}/src/espalier/libespalier_map.a"], check=True)
-                    shown = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-                    if page == "README.md":
-                        self.assertEqual(shown, "20 -> 1.5\n20: 1.5\n30: 0.75\n")
+        for page, text in self.programs(simulated=False):
+            with self.subTest(page), tempfile.TemporaryDirectory() as scratch:
+                program = built(text, scratch, *FLAGS, linking=(f"{BUILD}/src/espalier/libespalier_map.a",))
+                shown = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+                if page == "README.md":
+                    self.assertEqual(shown, "20 -> 1.5\n20: 1.5\n30: 0.75\n")
 
     def test_simulated_programs_find_their_bug(self) -> None:
-        programs = [text for page in PAGES for text in PROGRAM.findall(page.read_text())
-                    if '#include "sim/' in text]
-        self.assertTrue(programs)
         if not SIMULATOR.exists():
             self.skipTest("built without the simulator")
-        with tempfile.TemporaryDirectory() as scratch:
-            for index, text in enumerate(programs):
-                source = pathlib.Path(scratch, f"{index}.cpp")
-                source.write_text(text)
-                program = source.with_suffix("")
-                subprocess.run([CXX, "-std=c++20", "-O1", "-g", "-fsanitize=thread", f"-I{ROOT}", f"-I{ROOT / 'src'}",
-                                "-c", source, "-o", f"{program}.o"], check=True)
-                subprocess.run([CXX, f"{program}.o", "-o", program, SIMULATOR, f"-Wl,-rpath,{SIMULATOR.parent}",
-                                "-Wl,--wrap=memcpy,--wrap=memset,--wrap=memmove"], check=True)
+        for page, text in self.programs(simulated=True):
+            with self.subTest(page), tempfile.TemporaryDirectory() as scratch:
+                program = built(text, scratch, f"-I{ROOT}", "-O1", "-g", "-fsanitize=thread", linking=(
+                    SIMULATOR, f"-Wl,-rpath,{SIMULATOR.parent}", "-Wl,--wrap=memcpy,--wrap=memset,--wrap=memmove"))
                 shown = subprocess.run([program], check=True, capture_output=True, text=True).stdout
                 self.assertIn("both additions count", shown)
                 repeat = re.search(r"ESPALIER_SCHEDULE='([^']+)'", shown)
