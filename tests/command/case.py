@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,8 +23,22 @@ def listed() -> dict[str, dict]:
     return {entry["map"]: entry for entry in json.loads(done.stdout)}
 
 
+@functools.cache
+def compiled(source: str, *options: str) -> pathlib.Path:
+    """A program or library in C, made once."""
+    if shutil.which("cc") is None:
+        raise unittest.SkipTest("there is no C compiler")
+    scratch = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(scratch.cleanup)
+    made = pathlib.Path(scratch.name) / "program"
+    subprocess.run(["cc", "-fno-builtin", *options, "-x", "c", "-", "-o", made], input=source, text=True, check=True)
+    return made
+
+
 class Case(unittest.TestCase):
     """Runs the command in a folder of the test's own."""
+
+    command = COMMAND
 
     def setUp(self) -> None:
         scratch = tempfile.TemporaryDirectory()
@@ -32,7 +47,7 @@ class Case(unittest.TestCase):
 
     def espalier(self, *arguments: str, under: tuple[str, ...] = (), **how) -> subprocess.CompletedProcess[str]:
         how = {"cwd": self.folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
-        return subprocess.run([*under, COMMAND, *arguments], text=True, **how)
+        return subprocess.run([*under, self.command, *arguments], text=True, **how)
 
     def ended(self, status: int, *arguments: str, **how) -> subprocess.CompletedProcess[str]:
         """What it said until it ended with this status."""

@@ -328,8 +328,7 @@ class Results(CommandTest):
         self.assertEqual({b["mix"] for b in results["benchmarks"]}, set(mixes))
 
     def test_csv_and_hgrm_and_several_thread_counts(self) -> None:
-        self.bench("--maps", "ticket,locked_map", "--keys", "500", "--csv", "r.csv", "--hgrm", "h",
-                   *FAST[:-1], "1,2")
+        self.bench("--maps", "ticket,locked_map", "--keys", "500", "--csv", "r.csv", "--hgrm", "h", *FAST[:-1], "1,2")
         rows = list(csv.DictReader((self.folder / "r.csv").read_text().splitlines()))
         self.assertEqual({(r["map"], r["threads"]) for r in rows},
                          {(m, t) for m in ("ticket", "locked_map") for t in "12"})

@@ -2,7 +2,6 @@
 """espalier inspect: layouts of maps, of models and from files, conditions on them, and what it refuses."""
 
 import fcntl
-import functools
 import json
 import os
 import pathlib
@@ -12,41 +11,19 @@ import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import termios
 import unittest
 
 import servers
-from case import COMMAND, LIBRARIES, LONG, Case
+from case import COMMAND, LIBRARIES, LONG, Case, compiled
 
 KEYS = "40000"
 
 
-@functools.cache
-def compiler_s_folder() -> pathlib.Path:
-    scratch = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(scratch.cleanup)
-    return pathlib.Path(scratch.name)
-
-
-@functools.cache
-def compiled(source: str, *options: str) -> pathlib.Path:
-    """A program in C, one for each source."""
-    if shutil.which("cc") is None:
-        raise unittest.SkipTest("there is no C compiler")
-    folder = pathlib.Path(tempfile.mkdtemp(dir=compiler_s_folder()))
-    subprocess.run(["cc", "-O1", "-fno-builtin", *options, "-x", "c", "-o", folder / "program", "-"], input=source, text=True,
-                   check=True)
-    return folder / "program"
-
-
 class InspectTest(Case):
-    def run_inspect(self, *arguments: str) -> subprocess.CompletedProcess:
-        return self.espalier("inspect", *arguments)
-
     def analysis(self, *arguments: str, status: int = 0) -> dict:
         """What it writes of what it was asked to look at; its words, and the facts by name."""
-        self.done = self.run_inspect("--json", "layout.json", *arguments)
+        self.done = self.espalier("inspect", "--json", "layout.json", *arguments)
         self.assertEqual(self.done.returncode, status, self.done.stderr)
         analysis = json.loads((self.folder / "layout.json").read_text())
         self.facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
@@ -157,7 +134,7 @@ class Pages(InspectTest):
                                ("--json", "file/layout.json")):
             for what in (("--map", "edge_ext_lf"), ("--", "/usr/bin/python3", "-c", "print('ran')")):
                 with self.subTest(target=target, what=what):
-                    done = self.run_inspect(option, target, *what)
+                    done = self.espalier("inspect", option, target, *what)
                     self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
                     self.assertIn(target, done.stderr)
                     self.assertEqual(sorted(self.folder.rglob("*")), before)
@@ -228,10 +205,6 @@ class Programs(InspectTest):
         for started in ("./server", str(self.folder / "server")):
             self.assertRegex(self.analysis("--", started)["subject"], rf"^process \d+, {self.folder}/server$")
 
-    def test_what_cannot_be_recorded_is_refused(self) -> None:
-        self.refused("there is no program", "--", "/nowhere/at/all")
-        self.refused("one thing to look at", "--model", "ndnd", "--", "/usr/bin/python3")
-        self.refused("{peak,end}", "--at", "noon", "--", "/bin/true")
 
 class Peaks(InspectTest):
     """A program's heap is shown at its peak, and at its end where it was largest then or where that is asked for."""
@@ -357,9 +330,8 @@ class Refusals(InspectTest):
         """All that may stand in the way of a library is tested in tests/programs."""
         self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
         self.refused("no file that may be executed", "--", "/etc")
-        with tempfile.NamedTemporaryFile() as empty:
-            os.chmod(empty.name, 0o755)
-            self.refused("neither a program nor a script", "--", empty.name)
+        self.refused("one thing to look at", "--model", "ndnd", "--", "/usr/bin/python3")
+        self.refused("{peak,end}", "--at", "noon", "--", "/bin/true")
 
     def test_of_settings_nobody_runs_the_program_with(self) -> None:
         for option, value, taught in (("--every", "soon", "--every: 'soon' is not a whole number of seconds"),
@@ -381,7 +353,7 @@ class Refusals(InspectTest):
             void* realloc(void* old, size_t bytes) { return old == NULL ? malloc(bytes) : NULL; }
             void free(void* block) { (void)block; }
             int main(void) { return malloc(100) != NULL ? 6 : 7; }""")
-        done = self.run_inspect("--json", "layout.json", "--", str(program))
+        done = self.espalier("inspect", "--json", "layout.json", "--", str(program))
         self.assertEqual((done.returncode, done.stdout), (6, ""))
         self.assertIn("nothing was recorded: program has a malloc of its own", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
@@ -414,7 +386,7 @@ class Refusals(InspectTest):
         for length in (0, 10, len(whole) // 2, len(whole) - 1):
             with self.subTest(length):
                 (self.folder / "cut").write_bytes(whole[:length])
-                done = self.run_inspect("--file", "cut")
+                done = self.espalier("inspect", "--file", "cut")
                 self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
 
 
@@ -512,8 +484,7 @@ class RealPrograms(InspectTest):
                 self.skipTest(f"{program} is not installed")
 
     def named(self, stderr: str) -> dict[str, int]:
-        facts = {one["name"]: one["value"] for one in
-                 json.loads((self.folder / "layout.json").read_text())["facts"]}
+        facts = {one["name"]: one["value"] for one in json.loads((self.folder / "layout.json").read_text())["facts"]}
         ways = {way: int(re.search(rf"{way} (\d+) \(", facts["names"]).group(1)) for way in self.WAYS}
         self.assertGreater(sum(ways.values()), 0)
         self.assertIn("bytes named by debug information", stderr)

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from case import COMMAND, LIBRARIES, LONG, StudyCase, study_files
+from case import COMMAND, LIBRARIES, LONG, StudyCase, compiled, study_files
 from ways import EMULATED_RTM
 
 WORK = COMMAND.parent / "../studies/espalier-measured-work"
@@ -74,9 +74,6 @@ class Work(unittest.TestCase):
         self.assertEqual(live[0], live[1])
 
     def test_a_malloc_that_goes_wrong_is_found(self) -> None:
-        compiler = shutil.which("cc")
-        if compiler is None:
-            self.skipTest("no C compiler")
         # One block in fifty begins with the last bytes of the one before.
         source = """
             #define _GNU_SOURCE
@@ -99,18 +96,14 @@ class Work(unittest.TestCase):
               if (p && p == shared) shared = NULL; else next_free(p);
             }
         """
-        with tempfile.TemporaryDirectory() as folder:
-            wrong = pathlib.Path(folder) / "wrong.so"
-            subprocess.run([compiler, "-shared", "-fPIC", "-fno-builtin", "-x", "c", "-", "-o", wrong], input=source,
-                           text=True, check=True)
-            for work in (("larson", "threads=2", "blocks=300", "least=64", "most=64", "generation=100", "seed=1"),
-                         ("xmalloc", "pairs=1", "batch=50", "least=64", "most=64", "seed=1"),
-                         ("cache-scratch", "threads=2", "blocks=100", "size=64", "writes=5")):
-                with self.subTest(work):
-                    done = subprocess.run([WORK, *work], input="round 2000\n", capture_output=True, text=True,
-                                          env={"LD_PRELOAD": str(wrong)})
-                    self.assertEqual((done.returncode, done.stderr),
-                                     (1, "espalier-measured-work: a block was overwritten\n"))
+        wrong = compiled(source, "-shared", "-fPIC")
+        for work in (("larson", "threads=2", "blocks=300", "least=64", "most=64", "generation=100", "seed=1"),
+                     ("xmalloc", "pairs=1", "batch=50", "least=64", "most=64", "seed=1"),
+                     ("cache-scratch", "threads=2", "blocks=100", "size=64", "writes=5")):
+            with self.subTest(work):
+                done = subprocess.run([WORK, *work], input="round 2000\n", capture_output=True, text=True,
+                                      env={"LD_PRELOAD": str(wrong)})
+                self.assertEqual((done.returncode, done.stderr), (1, "espalier-measured-work: a block was overwritten\n"))
 
     def test_what_one_thread_has_filled_serves_another_and_who_works_on_the_tree_has_filled_it(self) -> None:
         # Who fills the tree only waits then. Were its memory its own, there would be as much again, or most of it.
@@ -247,8 +240,7 @@ class MallocTsx(StudyTest):
 
     def test_a_page_for_each_figure_that_says_what_it_is_held_against(self) -> None:
         figures = {figure["id"]: figure for figure in self.study["figures"]}
-        self.assertEqual(study_files(self.out),
-                         {"malloc-tsx.json", "index.html", *(f"{id_}.html" for id_ in figures)})
+        self.assertEqual(study_files(self.out), {"malloc-tsx.json", "index.html", *(f"{id_}.html" for id_ in figures)})
         for id_, figure in figures.items():
             limits = {chart["title"]: chart["limit"]["name"] for chart in figure["charts"] if "limit" in chart}
             ring = id_.startswith("ring-")

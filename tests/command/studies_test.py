@@ -223,8 +223,7 @@ class SearchTrees(StudyCase):
     OPTIONS = ("--keys", "100", "--operations", "100")
 
     def test_both_machines_of_the_paper_are_called_simulated(self) -> None:
-        self.assertEqual({(b["threads"], b["simulated"]) for b in self.results["benchmarks"]},
-                         {(64, True), (48, True)})
+        self.assertEqual({(b["threads"], b["simulated"]) for b in self.results["benchmarks"]}, {(64, True), (48, True)})
         contexts = self.results["study"]["contexts"]
         self.assertEqual([context["machine"]["name"] for context in contexts], ["abu_dhabi", "haswell"])
         for figure in self.results["study"]["figures"]:

@@ -19,7 +19,6 @@ import pathlib
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -28,18 +27,11 @@ from typing import Any
 
 SKIPPED = 77
 LONG = float(os.environ.get("ESPALIER_STRESS_SCALE", "1")) > 1  # as in `./check --long`
-DEBIAN_PYTHON = "/usr/bin/python3"
 
 
 def require_browser() -> None:
-    """Debian's selenium belongs to Debian's python: goes on under that one if need be."""
     if importlib.util.find_spec("selenium") is None:
-        probe = [DEBIAN_PYTHON, "-c", "import selenium"]
-        if os.path.realpath(sys.executable) != os.path.realpath(DEBIAN_PYTHON) and \
-                os.access(DEBIAN_PYTHON, os.X_OK) and \
-                subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-            os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.argv])
-        skip("python3-selenium")
+        skip("python3-selenium, or this is not the python that it is for,")
     for program in ("chromium", "chromedriver"):
         if shutil.which(program) is None:
             skip(program)
@@ -243,8 +235,7 @@ def declared(html: str) -> dict[str, Any]:
 
 def expected_drawing(figure: dict[str, Any]) -> tuple[int, int]:
     traces = figure["views"][0]["traces"]
-    bars = sum(sum(value > 0 for value in trace["x"]) for trace in traces
-               if trace["type"] == "bar")
+    bars = sum(sum(value > 0 for value in trace["x"]) for trace in traces if trace["type"] == "bar")
     lines = sum("lines" in trace["mode"] and trace["visible"] and len(trace["x"]) > 1
                 for trace in traces if trace["type"] == "scatter")
     return bars, lines
@@ -265,8 +256,7 @@ class Browser:
         except OSError as error:
             raise SystemExit("this machine does not know 'localhost', by which the browser is driven: add the line "
                              f"'127.0.0.1 localhost' to /etc/hosts ({error.strerror})") from None
-        self.driver = webdriver.Chrome(
-            service=Service(shutil.which("chromedriver") or ""), options=options)
+        self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver") or ""), options=options)
         self.said: list[str] = []
 
     def quit(self) -> None:
@@ -282,8 +272,7 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": size[0], "height": size[1], "deviceScaleFactor": 1,
             "mobile": size in (PHONE, TURNED)})
-        self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled",
-                                    {"enabled": size in (PHONE, TURNED)})
+        self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": size in (PHONE, TURNED)})
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
 
@@ -473,8 +462,7 @@ class FixturePage(ReportPage):
         self.assertLessEqual({"a", "select", "button", "scroll", "summary"}, seen)
         driver = self.browser.driver
         frame = self.find("figure:has(#latency-0)")
-        Select(frame.find_element(By.TAG_NAME, "select")).select_by_visible_text(
-            "lookup, 4 threads")
+        Select(frame.find_element(By.TAG_NAME, "select")).select_by_visible_text("lookup, 4 threads")
         button = frame.find_element(By.CSS_SELECTOR, "button[data-label=ticket]")
         self.assertEqual(button.get_attribute("aria-pressed"), "true")
         button.send_keys(Keys.ENTER)
@@ -683,16 +671,14 @@ class BrokenControls(BrowserCase):
                 self.assertIsNone(self.script("return window.ran ?? null"))
 
 
-def load_tests(loader: unittest.TestLoader, _: unittest.TestSuite,
-               __: str | None) -> unittest.TestSuite:
+def load_tests(loader: unittest.TestLoader, _: unittest.TestSuite, __: str | None) -> unittest.TestSuite:
     cases = [ReportPage] if OPTIONS.report else [FixturePage, ManyPage, SimulatedPage, StudyPage, ChartedPage, CostPage,
                                                  BrokenControls]
     return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--report", type=pathlib.Path, metavar="REPORT.html")
     _, rest = parser.parse_known_args(namespace=OPTIONS)
     if OPTIONS.report and not OPTIONS.report.is_file():

@@ -102,8 +102,7 @@ class Case(unittest.TestCase):
     def write(self, document: Any, name: str = "results.json") -> pathlib.Path:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(document if isinstance(document, str) else json.dumps(document),
-                        encoding="utf-8")
+        path.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
         return path
 
     def refused(self, document: Any, *expected: str) -> str:
@@ -124,8 +123,7 @@ class Case(unittest.TestCase):
 
     def load(self, *entries: list[fixture.Json], **more: Any) -> results.Results:
         benchmarks = [entry for family in entries for entry in family]
-        return results.load([self.write({"context": fixture.context(),
-                                         "benchmarks": benchmarks, **more})])
+        return results.load([self.write({"context": fixture.context(), "benchmarks": benchmarks, **more})])
 
     def medians(self, workload: str = "w", threads: int = 4, **times: float | list[float | str]) -> list[fixture.Json]:
         """Entries of maps by their names, with all of their times, or with times around a median."""

@@ -45,8 +45,7 @@ class Command(Case):
         self.assertEqual(sorted(self.folder.rglob("*")), before)
 
     def test_what_is_no_result_file(self) -> None:
-        self.complains([self.folder / "none.json"], "none.json: cannot be read (No such file",
-                       "espalier bench")
+        self.complains([self.folder / "none.json"], "none.json: cannot be read (No such file", "espalier bench")
         self.complains([self.folder], "cannot be read (Is a directory)")
         path = self.folder / "results.json"
         path.write_bytes(b"\xff\xfe\x00{")
@@ -125,14 +124,12 @@ class Command(Case):
         html = target.read_text(encoding="utf-8")
         self.assertTrue(html.startswith("<!DOCTYPE html>") and html.endswith("</html>\n"))
         self.assertIn("plotly.js v", html)
-        self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
-                         ["report.html", "results.json"])
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["report.html", "results.json"])
         done = subprocess.run([*COMMAND, str(source), "-o", "-"], capture_output=True, text=True, check=False,
                               cwd=self.folder)
         self.assertEqual((done.returncode, done.stdout), (0, html))
         self.assertIn("2 workloads, 5 maps", done.stderr)
-        done = subprocess.run([*COMMAND, "none.json"], capture_output=True, text=True, check=False,
-                              cwd=self.folder)
+        done = subprocess.run([*COMMAND, "none.json"], capture_output=True, text=True, check=False, cwd=self.folder)
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
 
 
@@ -166,8 +163,7 @@ class Library(unittest.TestCase):
     def test_has_a_name_with_its_version_and_cannot_end_its_script_element(self) -> None:
         self.assertEqual(plotly_bundle.file_name("/**\n* plotly.js v2.35.2\n*/"), "plotly-2.35.2.js")
         self.assertEqual(plotly_bundle.file_name("something else"), "plotly.js")
-        self.assertEqual(plotly_bundle.as_inline_script("'</script><!--'"),
-                         "'<\\/script><\\!--'")
+        self.assertEqual(plotly_bundle.as_inline_script("'</script><!--'"), "'<\\/script><\\!--'")
 
     @unittest.skipUnless(has_plotly(), "plotly.js is not installed")
     def test_the_installed_one_fits_a_mail(self) -> None:

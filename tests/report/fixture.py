@@ -104,8 +104,7 @@ def document() -> Json:
     benchmarks: list[Json] = []
     for threads, gain in ((2, 1.0), (4, 0.55)):
         benchmarks += family("read-mostly", "edge_ext_lf", around(400 * gain), threads)
-        benchmarks += family("read-mostly", "ticket", around(520 * gain), threads,
-                             bytes_per_key=48.5)
+        benchmarks += family("read-mostly", "ticket", around(520 * gain), threads, bytes_per_key=48.5)
         benchmarks += family("read-mostly", NASTY, around(600 * gain), threads, leaked=4096)
         benchmarks += family("read-mostly", "locked_std_map", around(2600 * gain), threads,
                              kind="peer", bytes_per_key=UNAVAILABLE, leaked=UNAVAILABLE)
@@ -154,12 +153,10 @@ def many_document(contenders: int = 24) -> Json:
 
 
 # What the page of document() must draw with the first view of each figure: bars, lines.
-DRAWN = {"throughput-0": (4, 0), "throughput-1": (2, 0), "latency-0": (0, 3), "memory-0": (3, 0),
-         "scaling-0": (0, 4)}
+DRAWN = {"throughput-0": (4, 0), "throughput-1": (2, 0), "latency-0": (0, 3), "memory-0": (3, 0), "scaling-0": (0, 4)}
 
 
-SERVED = ("l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers", "local_dram",
-          "remote_dram")
+SERVED = ("l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers", "local_dram", "remote_dram")
 OTHER_COUNTS = ("reads", "writes", "atomics", "fences", "upgrades", "local_invalidations",
                 "remote_invalidations", "back_invalidations", "writebacks", "prefetches",
                 "tlb_misses", "page_walks", "queue_cycles", "stall_cycles", "cycles")

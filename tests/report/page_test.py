@@ -33,8 +33,7 @@ class Figures(Case):
         self.assertEqual(ours["y"], [0, 1, 2])
         self.assertAlmostEqual(ours["x"][0], 1e3 / 220)
         self.assertAlmostEqual(ours["x"][0] + ours["error_x"]["array"][0], 1e3 / (220 * 0.98))
-        self.assertAlmostEqual(ours["x"][0] - ours["error_x"]["arrayminus"][0],
-                               1e3 / (220 * 1.02))
+        self.assertAlmostEqual(ours["x"][0] - ours["error_x"]["arrayminus"][0], 1e3 / (220 * 1.02))
         numbers = view.traces[-1]
         self.assertEqual(list(zip(numbers["x"], numbers["text"], numbers["textposition"]))[::4], [
             (0, "4.55" + figures.BEFORE_BAR, "middle left"), (0, " unavailable", "middle right")])
@@ -138,8 +137,7 @@ class Structure(Case):
         self.assertTrue(built.all("meta", name="viewport"))
         self.assertTrue(built.all("meta", charset="utf-8"))
         self.assertLessEqual({str(attrs["href"])[1:] for attrs in built.all("a")}, built.ids())
-        levels = [int(tag[1]) for tag, _, _ in built.elements
-                  if re.fullmatch(r"h[1-6]", tag)]
+        levels = [int(tag[1]) for tag, _, _ in built.elements if re.fullmatch(r"h[1-6]", tag)]
         self.assertEqual(levels[0], 1)
         self.assertTrue(all(after <= before + 1 for before, after in zip(levels, levels[1:])))
         self.assertEqual(len(built.all("table")), len(built.all("caption")))
@@ -198,8 +196,7 @@ class Structure(Case):
         rows = dict((row[0], row[1]) for row in built.rows(len(built.all("table")) - 1))
         self.assertEqual(rows["Commit"], "unavailable")
         self.assertEqual(rows["Context switches"], "voluntary 12, involuntary 3")
-        self.assertEqual(rows["Caches"].replace(text.THIN, " "),
-                         "L1 data 48 KiB; L3 unified 33 MiB, shared by 8")
+        self.assertEqual(rows["Caches"].replace(text.THIN, " "), "L1 data 48 KiB; L3 unified 33 MiB, shared by 8")
         self.assertEqual(rows["Frequency scaling"], "off")
 
     def test_cautions_are_given_where_due(self) -> None:
@@ -252,8 +249,7 @@ class Unavailable(Case):
             if entry["map"] == "absent_peer":
                 entry["real_time"] = None
                 del entry["cpu_time"]
-        rows = [row for row in self.page_of(document).captioned("read-mostly: medians")
-                if row[0] == "absent_peer peer"]
+        rows = [row for row in self.page_of(document).captioned("read-mostly: medians") if row[0] == "absent_peer peer"]
         self.assertEqual(rows[0][2:5], ["unavailable"] * 3)
 
 
@@ -278,8 +274,7 @@ class Escaping(Case):
         self.assertEqual(built.problems, [])
         self.assertEqual(len(built.all("script")), 3)
         self.assertEqual(built.all("img") + built.all("b") + built.all("link"), [])
-        self.assertFalse([attrs for _, attrs, _ in built.elements
-                          if any(key.startswith("on") for key in attrs)])
+        self.assertFalse([attrs for _, attrs, _ in built.elements if any(key.startswith("on") for key in attrs)])
         self.assertIn("&lt;b&gt;a&amp;b&lt;/b&gt;", html)
         for figure in json.loads(built.texts("script", id="figures")[0]).values():
             for view in figure["views"]:
@@ -303,8 +298,7 @@ class SelfContained(Case):
         policy = built.all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
         self.assertIn("default-src 'none'", str(policy))
         allowed = re.findall(r"'sha256-([^']+)'", str(policy))
-        scripts = ["".join(words) for tag, attrs, words in built.elements
-                   if tag == "script" and "type" not in attrs]
+        scripts = ["".join(words) for tag, attrs, words in built.elements if tag == "script" and "type" not in attrs]
         self.assertEqual(allowed, [page.digest(script) for script in scripts])
 
 

@@ -39,16 +39,14 @@ class Reading(Case):
         for labelled in loaded.measurements, loaded.latencies:
             self.assertEqual([one.label for one in labelled], ["a (shared_heap)", "a (segregated)"])
 
-    def merged(self, first: str, second: str, *, second_map: str = "a",
-               threads: int = 4) -> results.Results:
+    def merged(self, first: str, second: str, *, second_map: str = "a", threads: int = 4) -> results.Results:
         return results.load([self.write({
             "context": fixture.context(), "benchmarks": fixture.family("w", map_, fixture.around(time), number),
             "latency": [fixture.latency("w", map_, 300, number)]}, name)
             for name, map_, time, number in ((first, "a", 400, 4), (second, second_map, 500, threads))])
 
     def test_maps_of_several_files_carry_its_name_where_they_clash(self) -> None:
-        for loaded in (self.merged("x.json", "y.json", second_map="b"),
-                       self.merged("x.json", "y.json", threads=8)):
+        for loaded in (self.merged("x.json", "y.json", second_map="b"), self.merged("x.json", "y.json", threads=8)):
             self.assertEqual(len(loaded.measurements), 2)
             self.assertFalse([m.label for m in loaded.measurements if "json" in m.label])
             self.assertFalse([e.label for e in loaded.latencies if "json" in e.label])
@@ -61,8 +59,7 @@ class Reading(Case):
         path = self.write(fixture.document())
         loaded = results.load([path, path])
         self.assertIn("#1", loaded.files[0])
-        self.assertEqual(len({(m.workload, m.label, m.threads) for m in loaded.measurements}),
-                         len(loaded.measurements))
+        self.assertEqual(len({(m.workload, m.label, m.threads) for m in loaded.measurements}), len(loaded.measurements))
 
 
 class Numbers(unittest.TestCase):
@@ -86,8 +83,7 @@ class Numbers(unittest.TestCase):
 
     def test_labels_wrap_and_end(self) -> None:
         self.assertEqual(text.wrapped("edge_ext_lf"), ["edge_ext_lf"])
-        self.assertEqual(text.wrapped("edge_ext_lf (second.json)"),
-                         ["edge_ext_lf", "(second.json)"])
+        self.assertEqual(text.wrapped("edge_ext_lf (second.json)"), ["edge_ext_lf", "(second.json)"])
         endless = text.wrapped("x" * 500)
         self.assertEqual(len(endless), 3)
         self.assertTrue(endless[-1].endswith("…"))

@@ -35,8 +35,7 @@ class Simulated(Case):
                          ["throughput", "served", "stalls", "calibration", "tables", "context",
                           "reading"])
         self.assertNotIn("latency", " ".join(shown.texts("h2")).lower())
-        self.assertNotIn("calibration", [part["id"] for part in self.page(
-            fixture.simulated_document()).all("section")])
+        self.assertNotIn("calibration", [part["id"] for part in self.page(fixture.simulated_document()).all("section")])
         self.assertEqual(shown.texts("p", **{"class": "key"}), ["Espalier baseline"] * 2)
         rows = shown.captioned("read-mostly: simulated counts")
         self.assertEqual(len(rows), 6)
@@ -56,20 +55,17 @@ class Simulated(Case):
                           "remote transfer": [1.25, 2, 29], "local DRAM": [1, 1, 1],
                           "remote DRAM": [1, 1, 1]})
         view = simulated.stalls(loaded)[0].views[0]
-        self.assertEqual(view.layout["xaxis"]["title"]["text"],
-                         "simulated thousand stall cycles per operation")
+        self.assertEqual(view.layout["xaxis"]["title"]["text"], "simulated thousand stall cycles per operation")
         self.assertEqual([trace["x"] for trace in view.traces if trace["type"] == "bar"], [[1.0, 20.0], [344.833]])
         drawn = (simulated.throughput(loaded, figures.Palette(loaded)) + simulated.served(loaded)
                  + simulated.stalls(loaded))
         for figure in drawn:
             for view in figure.views:
-                titles = [view.layout[axis].get("title", {}).get("text", "")
-                          for axis in ("xaxis", "yaxis")]
+                titles = [view.layout[axis].get("title", {}).get("text", "") for axis in ("xaxis", "yaxis")]
                 self.assertIn("simulated", " ".join(titles), figure.title)
 
     def test_no_page_or_file_mixes_simulated_and_measured(self) -> None:
-        paths = [self.write(fixture.document(), "a.json"),
-                 self.write(fixture.simulated_document(), "b.json")]
+        paths = [self.write(fixture.document(), "a.json"), self.write(fixture.simulated_document(), "b.json")]
         for order in (paths, paths[::-1]):
             with self.assertRaisesRegex(results.ResultsError, "cannot share a page"):
                 results.load(order)
@@ -86,8 +82,7 @@ class Simulated(Case):
 
     def test_two_machines_are_both_named(self) -> None:
         other = fixture.put(fixture.simulated_document(), {"context.machine.name": "haswell"})
-        loaded = results.load([self.write(fixture.simulated_document(), "a.json"),
-                               self.write(other, "b.json")])
+        loaded = results.load([self.write(fixture.simulated_document(), "a.json"), self.write(other, "b.json")])
         self.assertIn("Simulated on e7_4850 and haswell", simulated.headline(loaded))
         self.assertIn("ticket (a.json)", {m.label for m in loaded.measurements})
 
