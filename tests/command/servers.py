@@ -1,5 +1,6 @@
 """Servers that tests run on a socket in a folder of theirs, and clients that know what they must answer."""
 
+import concurrent.futures
 import gzip
 import hashlib
 import os
@@ -8,7 +9,6 @@ import random
 import shutil
 import socket
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -78,85 +78,67 @@ class MemcachedClient:
         return found
 
 
-class MemcachedUser(threading.Thread):
-    """Uses keys that only it uses, at random but as its number says, and knows what must be there. What it has learnt
-    otherwise, or nothing; a digest of all answers."""
+SIZES = (0, 1, 15, 16, 63, 64, 100, 511, 512, 1000, 1024, 4096, 8191, 16384, 65536, 200_000, 900_000)
 
-    SIZES = (0, 1, 15, 16, 63, 64, 100, 511, 512, 1000, 1024, 4096, 8191, 16384, 65536, 200_000, 900_000)
 
-    def __init__(self, path: pathlib.Path, number: int, rounds: int) -> None:
-        super().__init__()
-        self.path = path
-        self.number = number
-        self.rounds = rounds
-        self.fault = "it did not end"
-        self.digest = ""
-
-    def run(self) -> None:
-        try:
-            with MemcachedClient(self.path) as client:
-                self.use(client)
-                self.digest = client.seen.hexdigest()
-            self.fault = ""
-        except (AssertionError, OSError, ValueError) as fault:
-            self.fault = f"user {self.number}: {fault!r}"
-
-    def key(self, number: int) -> str:
+def use_as(number: int, client: MemcachedClient, rounds: int) -> str:
+    """Uses keys that only this user uses, at random but as its number says, and knows what must be there. A digest of all
+    answers."""
+    def key_of(which: int) -> str:
         # Long ones as well, up to what the protocol allows.
-        return f"user{self.number}:" + "k" * (number % 7 * 30) + str(number)
+        return f"user{number}:" + "k" * (which % 7 * 30) + str(which)
 
-    def use(self, client: MemcachedClient) -> None:
-        chance = random.Random(self.number)
-        known: dict[str, bytes] = {}
-        counters: dict[str, int] = {}
-        for turn in range(self.rounds):
-            key = self.key(chance.randrange(60))
-            what = chance.random()
-            if what < 0.35:
-                # Large ones are rare, or the sockets are all that is measured.
-                size = chance.choice(self.SIZES[:13] if chance.random() < 0.95 else self.SIZES)
-                value = chance.randbytes(size)
-                assert client.set(key, value) == b"STORED\r\n", (turn, key, size)
-                known[key] = value
-            elif what < 0.7:
-                keys = [self.key(chance.randrange(60)) for _ in range(chance.choice((1, 1, 1, 20)))]
-                expected = {one: known[one] for one in keys if one in known}
-                assert client.get(*dict.fromkeys(keys)) == expected, (turn, keys)
-            elif what < 0.8:
-                there = known.pop(key, None) is not None
-                assert client.told(f"delete {key}") == (b"DELETED\r\n" if there else b"NOT_FOUND\r\n"), (turn, key)
-            elif what < 0.85:
-                more = chance.randbytes(chance.choice(self.SIZES[:9]))
-                there = key in known and len(known[key]) < 500_000
-                if there or key not in known:
-                    assert client.set(key, more, "append") == (b"STORED\r\n" if there else b"NOT_STORED\r\n"), (turn, key)
-                if there:
-                    known[key] += more
-            else:
-                name = f"user{self.number}:count{chance.randrange(5)}"
-                if name not in counters:
-                    assert client.set(name, b"7") == b"STORED\r\n", (turn, name)
-                    counters[name] = 7
-                by = chance.randrange(1 << 40)
-                counters[name] += by
-                assert client.told(f"incr {name} {by}") == f"{counters[name]}\r\n".encode(), (turn, name)
-                seen = client.seen.copy()
-                assert client.told("incr all 1")[:-2].isdigit(), turn
-                client.seen = seen  # how far the others have come is chance
-        assert client.get(*known) == known, "at the end"
+    chance = random.Random(number)
+    known: dict[str, bytes] = {}
+    counters: dict[str, int] = {}
+    for turn in range(rounds):
+        key = key_of(chance.randrange(60))
+        what = chance.random()
+        if what < 0.35:
+            # Large ones are rare, or the sockets are all that is measured.
+            size = chance.choice(SIZES[:13] if chance.random() < 0.95 else SIZES)
+            value = chance.randbytes(size)
+            assert client.set(key, value) == b"STORED\r\n", (turn, key, size)
+            known[key] = value
+        elif what < 0.7:
+            keys = [key_of(chance.randrange(60)) for _ in range(chance.choice((1, 1, 1, 20)))]
+            expected = {one: known[one] for one in keys if one in known}
+            assert client.get(*dict.fromkeys(keys)) == expected, (turn, keys)
+        elif what < 0.8:
+            there = known.pop(key, None) is not None
+            assert client.told(f"delete {key}") == (b"DELETED\r\n" if there else b"NOT_FOUND\r\n"), (turn, key)
+        elif what < 0.85:
+            more = chance.randbytes(chance.choice(SIZES[:9]))
+            there = key in known and len(known[key]) < 500_000
+            if there or key not in known:
+                assert client.set(key, more, "append") == (b"STORED\r\n" if there else b"NOT_STORED\r\n"), (turn, key)
+            if there:
+                known[key] += more
+        else:
+            name = f"user{number}:count{chance.randrange(5)}"
+            if name not in counters:
+                assert client.set(name, b"7") == b"STORED\r\n", (turn, name)
+                counters[name] = 7
+            by = chance.randrange(1 << 40)
+            counters[name] += by
+            assert client.told(f"incr {name} {by}") == f"{counters[name]}\r\n".encode(), (turn, name)
+            seen = client.seen.copy()
+            assert client.told("incr all 1")[:-2].isdigit(), turn
+            client.seen = seen  # how far the others have come is chance
+    assert client.get(*known) == known, "at the end"
+    return client.seen.hexdigest()
 
 
-def use_memcached(path: pathlib.Path, users: int, rounds: int) -> tuple[list[str], list[str], bytes]:
-    """So many users at once: their faults, the digests of what each was answered, and the count that all increased."""
-    with MemcachedClient(path) as client:
+def use_memcached(path: pathlib.Path, users: int, rounds: int) -> tuple[list[str], bytes]:
+    """So many users at once: the digests of what each was answered, and the count that all increased."""
+    def user(number: int) -> str:
+        with MemcachedClient(path) as client:
+            return use_as(number, client, rounds)
+
+    with MemcachedClient(path) as client, concurrent.futures.ThreadPoolExecutor(users) as at_once:
         client.set("all", b"0")
-        all_users = [MemcachedUser(path, number, rounds) for number in range(users)]
-        for user in all_users:
-            user.start()
-        for user in all_users:
-            user.join()
-        count = client.get("all")["all"].strip()
-    return [user.fault for user in all_users if user.fault], [user.digest for user in all_users], count
+        digests = list(at_once.map(user, range(users)))
+        return digests, client.get("all")["all"].strip()
 
 
 def memcached(threads: int) -> tuple[str, ...]:
