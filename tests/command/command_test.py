@@ -278,14 +278,21 @@ class Results(CommandTest):
                                     if b["workload"] == workload and b.get("aggregate_name") == "median"),
                              sorted([*peers, "ticket"]))
 
-    def test_context_tells_the_circumstances_and_lines_are_plain(self) -> None:
-        done = self.bench("--maps", "ticket", "--keys", "100", *FAST, "--json", "r.json")
+    def test_context_tells_the_circumstances_lines_are_plain_and_each_run_is_in_every_file(self) -> None:
+        done = self.bench("--maps", "ticket,locked_map", "--keys", "500", "--csv", "r.csv", "--hgrm", "h", *FAST[:-1], "1,2",
+                          "--json", "r.json")
         context = json.loads((self.folder / "r.json").read_text())["context"]
         for field in ("commit", "compiler", "build_flags", "cpu_model", "topology", "caches", "huge_pages", "rtm",
                       "membarrier", "hardware_counters", "malloc", "seed", "load_avg", "context_switches"):
             self.assertNotIn(context[field], ("", None), field)
         self.assertNotIn("\033", done.stdout + done.stderr)
         self.assertNotIn("\r", done.stdout + done.stderr)
+        rows = list(csv.DictReader((self.folder / "r.csv").read_text().splitlines()))
+        self.assertEqual({(r["map"], r["threads"]) for r in rows},
+                         {(m, t) for m in ("ticket", "locked_map") for t in "12"})
+        distributions = sorted((self.folder / "h").glob("*.hgrm"))
+        self.assertEqual(len(distributions), 4)
+        self.assertIn("#[Max", distributions[0].read_text())
 
     def test_fixed_counts_and_real_keys(self) -> None:
         results = self.results("--maps", "ticket", "--keys", "100", "--operations", "1001", "--runs", "2",
@@ -326,15 +333,6 @@ class Results(CommandTest):
         arguments = [part for mix in mixes for part in ("--mix", mix)]
         results = self.results("--maps", "edge_ext_lf", "--keys", "1000", *arguments, *FAST)
         self.assertEqual({b["mix"] for b in results["benchmarks"]}, set(mixes))
-
-    def test_csv_and_hgrm_and_several_thread_counts(self) -> None:
-        self.bench("--maps", "ticket,locked_map", "--keys", "500", "--csv", "r.csv", "--hgrm", "h", *FAST[:-1], "1,2")
-        rows = list(csv.DictReader((self.folder / "r.csv").read_text().splitlines()))
-        self.assertEqual({(r["map"], r["threads"]) for r in rows},
-                         {(m, t) for m in ("ticket", "locked_map") for t in "12"})
-        distributions = sorted((self.folder / "h").glob("*.hgrm"))
-        self.assertEqual(len(distributions), 4)
-        self.assertIn("#[Max", distributions[0].read_text())
 
     def test_placement_varies_the_entries(self) -> None:
         results = self.results("--maps", "ticket", "--placement", "all", "--keys", "500", *FAST)
