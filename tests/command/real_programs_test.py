@@ -515,7 +515,7 @@ class StressNg(ProgramTest):
 
 class Languages(ProgramTest):
     def test_lua(self) -> None:
-        self.same("lua", "lua5.4", WORKLOADS / "trees.lua", "20000" if LONG else "1500", status=1)
+        self.same("lua", "lua5.4", WORKLOADS / "trees.lua", "20000" if LONG else "700", status=1)
 
     @unittest.skipUnless(LONG, "of the long form")
     def test_perl(self) -> None:
