@@ -6,12 +6,12 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <iterator>
 #include <optional>
 #include <random>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -115,11 +115,21 @@ void fork_beside_threads(Placement& source, int children) {
 template <class Placement>
 class forked_placements : public testing::Test {};
 
-TYPED_TEST_SUITE(forked_placements, test::shipped_placements);
+TYPED_TEST_SUITE(forked_placements, test::unnamed_placements);
 
 TYPED_TEST(forked_placements, serve_a_child_whose_threads_are_lost) {
   TypeParam source;
   fork_beside_threads(source, 20);
+}
+
+TEST(forked_placements_by_name, serve_a_child_whose_threads_are_lost) {
+  for (const std::string_view name : placement_names()) {
+    SCOPED_TRACE(name);
+    any_placement source(name);
+    fork_beside_threads(source, 20);
+  }
+  any_placement recording("shared_heap", any_placement::recording::on);
+  fork_beside_threads(recording, 20);
 }
 
 struct small_run {

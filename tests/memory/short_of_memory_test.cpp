@@ -82,7 +82,7 @@ void threads_free_what_others_allocated(Placement& source) {
 template <class Placement>
 class short_of_memory : public testing::Test {};
 
-TYPED_TEST_SUITE(short_of_memory, test::shipped_placements);
+TYPED_TEST_SUITE(short_of_memory, test::unnamed_placements);
 
 TYPED_TEST(short_of_memory, threads_free_what_others_allocated) {
   TypeParam source;
@@ -91,9 +91,11 @@ TYPED_TEST(short_of_memory, threads_free_what_others_allocated) {
 
 TEST(short_of_memory, every_placement_by_name) {
   for (const std::string_view name : placement_names()) {
-    SCOPED_TRACE(name);
-    any_placement source(name, any_placement::recording::on);
-    threads_free_what_others_allocated(source);
+    for (const auto keeps : {any_placement::recording::off, any_placement::recording::on}) {
+      SCOPED_TRACE(name);
+      any_placement source(name, keeps);
+      threads_free_what_others_allocated(source);
+    }
   }
 }
 
