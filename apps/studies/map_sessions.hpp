@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "apps/common/exit_status.hpp"
 #include "apps/espalier/bench_command.hpp"
 #include "apps/studies/study_claims.hpp"
+#include "espalier/workload/result.hpp"
 #include "espalier/workload/session.hpp"
 #include "espalier/workload/statistics.hpp"
 
@@ -45,6 +48,24 @@ class study_progress final : public workload::session_observer {
           std::nullopt,
           runs,
           session};
+}
+
+/// The request of a study: as measurement_of() has it, but latencies and lost blocks are not looked for.
+[[nodiscard]] inline workload::session_request study_session(const bench_options& o) {
+  workload::session_request s = measurement_of(o);
+  s.latency_every = 0;
+  s.check_leaks = false;
+  s.interrupted = &interruption::requested();
+  return s;
+}
+
+/// A result file of what was measured; the study adds its member `study`.
+[[nodiscard]] inline nlohmann::ordered_json study_results(const bench_options& o, const char* study,
+                                                          const std::vector<workload::measurement>& all) {
+  auto results = nlohmann::ordered_json::parse(
+      workload::to_json(workload::gather_context(o.seed, o.pin, interruption::requested()), all));
+  results["context"]["study"] = study;
+  return results;
 }
 
 /// Null if this build lacks the map.

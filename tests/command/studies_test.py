@@ -165,9 +165,8 @@ class MallocTsx(StudiesTest):
         words = " ".join(self.table.split())
         self.assertEqual((words.count("The paper: "), words.count("Beyond the paper: ")), (10, 4))
         self.assertEqual(len(re.findall(r"\[[a-z ]+\] [a-z0-9-]+, simulated on emerald_rapids: ", words)), 14)
-        heads = [line for line in self.table.splitlines() if "figure 1:" in line or "figure 2:" in line]
-        self.assertEqual(len(heads), 6)
-        self.assertTrue(all(line.startswith("SIMULATED on emerald_rapids") for line in heads), heads)
+        heads = [line for line in self.table.splitlines() if line.startswith("SIMULATED on emerald_rapids: ")]
+        self.assertEqual(len(heads), len(figures), heads)
         self.assertLessEqual(max(map(len, self.table.splitlines())), 120)
         self.assertIn("absolute throughput does not", self.table)
 

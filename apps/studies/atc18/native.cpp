@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/common/exit_status.hpp"
@@ -15,7 +14,6 @@
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/workload/result.hpp"
 
 namespace espalier::app {
 namespace {
@@ -33,11 +31,8 @@ workload::session_request session_on_all_processors(bench_options o, const CLI::
     const std::size_t all = hw::topology::system().pus().size();
     o.threads = {static_cast<std::int64_t>(std::max<std::size_t>(all, 1))};
   }
-  workload::session_request s = measurement_of(o);
+  workload::session_request s = study_session(o);
   if (s.threads.size() != 1) throw usage_error("--study atc18 runs with one number of --threads");
-  s.latency_every = 0;
-  s.check_leaks = false;
-  s.interrupted = &interruption::requested();
   return s;
 }
 
@@ -124,9 +119,7 @@ void run_atc18_study(const bench_options& o, const CLI::App& verb) {
     std::fflush(stdout);
   }
 
-  auto results = nlohmann::ordered_json::parse(
-      workload::to_json(workload::gather_context(o.seed, o.pin, interruption::requested()), all));
-  results["context"]["study"] = atc18::study_name;
+  auto results = study_results(o, atc18::study_name, all);
   results["study"] = study_json(outcomes);
   files.write(results);
 }

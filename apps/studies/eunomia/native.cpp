@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,11 +42,7 @@ std::vector<std::int64_t> threads_of(const bench_options& o, const CLI::App& ver
 workload::session_request session_for_usual_time(bench_options o, const CLI::App& verb) {
   o.threads = threads_of(o, verb);
   if (!is_given(verb, "--time")) o.seconds = usual_seconds;
-  workload::session_request s = measurement_of(o);
-  s.latency_every = 0;
-  s.check_leaks = false;
-  s.interrupted = &interruption::requested();
-  return s;
+  return study_session(o);
 }
 
 std::string reason_not_to_judge() {
@@ -143,9 +137,7 @@ class native_eunomia {
       std::printf("%s\n", figure_text(figure, fmt::format("{} keys", grouped(where.keys)), colour_).c_str());
       std::fflush(stdout);
     }
-    auto document = nlohmann::ordered_json::parse(
-        workload::to_json(workload::gather_context(o_.seed, o_.pin, interruption::requested()), measured_));
-    document["context"]["study"] = eunomia::study_name;
+    auto document = study_results(o_, eunomia::study_name, measured_);
     document["study"] = eunomia::study_json(figures);
     files.write(document);
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "apps/common/terminal.hpp"
 #include "espalier/workload/statistics.hpp"
 
 namespace espalier::app::malloc_tsx {
@@ -31,6 +32,10 @@ std::vector<chart_curve> curves_from(const placed_readings& readings, const std:
 }
 
 const std::string bytes_of_a_node = "Bytes of a node";
+
+std::optional<double> over_reference(const placed_readings& readings, const point& at) {
+  return readings.ratio(at, {std::string(reference_malloc), std::string(reference_locks), at.size});
+}
 
 }  // namespace
 
@@ -89,9 +94,8 @@ std::vector<chart> charts_of(const placed_readings& readings, bool ring, const s
       fmt::format("Times that of {} under {} at the same size{}. Higher is better.", reference_malloc,
                   reference_locks, in.simulated ? "" : ", round by round; the median"),
       fmt::format("x {} under {}", reference_malloc, reference_locks),
-      curves_from(readings, {tts, tle, tle_learnt}, true, [&](const point& at, const placed_reading&) {
-        return readings.ratio(at, {std::string(reference_malloc), std::string(reference_locks), at.size});
-      }));
+      curves_from(readings, {tts, tle, tle_learnt}, true,
+                  [&](const point& at, const placed_reading&) { return over_reference(readings, at); }));
   const std::string_view what = in.simulated ? "lines" : "nodes";
   if (ring &&
       add(in.simulated ? "Lines of nodes at the fullest index" : "Nodes at the fullest index",
@@ -112,6 +116,36 @@ std::vector<chart> charts_of(const placed_readings& readings, bool ring, const s
         return r.capacity_aborts;
       }));
   return charts;
+}
+
+std::string summary_table(const placed_readings& readings, bool ring, const setting& in, bool colour) {
+  const auto cell = [](const std::optional<double>& value, const char* format) {
+    return value ? fmt::format(fmt::runtime(format), *value) : "";
+  };
+  table t({"malloc", "locks", "throughput\n(geometric mean)", "at its\nworst size", "largest\nload",
+           "sizes above\nall ways", "committed\nat least", "capacity aborts\nan operation"},
+          {0, 1});
+  const std::vector<std::uint64_t> sizes = readings.sizes();
+  for (const auto& [malloc, locks] : curves_of(readings)) {
+    std::vector<double> ratios;
+    std::uint64_t largest = 0;
+    std::optional<double> committed;
+    std::optional<double> capacity;
+    for (const std::uint64_t size : sizes) {
+      const placed_reading* const r = readings.find({malloc, locks, size});
+      if (r == nullptr) continue;
+      if (const auto ratio = over_reference(readings, {malloc, locks, size})) ratios.push_back(*ratio);
+      largest = std::max(largest, r->largest_load);
+      if (r->committed) committed = std::min(committed.value_or(1), *r->committed);
+      if (r->capacity_aborts) capacity = std::max(capacity.value_or(0), *r->capacity_aborts);
+    }
+    const std::size_t overloaded = readings.overloaded(malloc, in.ways).size();
+    t.add({malloc, locks, cell(workload::geometric_mean(ratios), "{:.2f}"),
+           cell(workload::minimum(ratios), "{:.2f}"), fmt::format("{}", largest),
+           ring ? fmt::format("{} of {}", overloaded, sizes.size()) : "",
+           committed ? fmt::format("{:.1f} %", 100 * *committed) : "", cell(capacity, "{:.4f}")});
+  }
+  return t.text(colour);
 }
 
 std::string entry_name(std::string_view figure, const point& at) {

@@ -30,6 +30,11 @@ namespace espalier::app::malloc_tsx {
 inline constexpr std::string_view reference_malloc = index_aware;
 inline constexpr std::string_view reference_locks = tts;
 
+/// One row per curve: over all sizes, the throughput by that of the reference, loads, and how sections ended. Sizes at
+/// which an index is overloaded are counted for a ring.
+[[nodiscard]] std::string summary_table(const placed_readings& readings, bool ring, const setting& in,
+                                        bool colour);
+
 /// The name of an entry of `benchmarks`.
 [[nodiscard]] std::string entry_name(std::string_view figure, const point& at);
 /// Adds a reading's members to such an entry; `loads` are blocks, or lines, at each index.

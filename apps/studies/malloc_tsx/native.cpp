@@ -16,7 +16,6 @@
 #include "espalier/hw/cache_geometry.hpp"
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/workload/statistics.hpp"
 
 namespace espalier::app {
 namespace {
@@ -168,70 +167,6 @@ void measure(const study_setting& s, study_panel_of_sizes& panel, std::uint64_t 
 
 // Output -------------------------------------------------------------------------------------------------------------
 
-const std::string reference_malloc{malloc_tsx::reference_malloc};
-const std::string reference_locks{malloc_tsx::reference_locks};
-
-std::string cell(const std::optional<double>& value, const char* format) {
-  return value ? fmt::format(fmt::runtime(format), *value) : "";
-}
-
-std::string panel_table(const study_panel_of_sizes& panel, unsigned ways, bool colour) {
-  table t({"malloc", "locks", "throughput\n(geometric mean)", "at its\nworst size", "largest\nload",
-           "sizes above\nall ways", "committed\nat least", "capacity aborts\nan operation"},
-          {0, 1});
-  for (const auto& [malloc, locks] : malloc_tsx::curves_of(panel.readings)) {
-    std::vector<double> ratios;
-    std::uint64_t largest = 0;
-    std::optional<double> committed;
-    std::optional<double> capacity;
-    for (const std::uint64_t size : panel.readings.sizes()) {
-      const placed_reading* const r = panel.readings.find({malloc, locks, size});
-      if (r == nullptr) continue;
-      if (const auto ratio =
-              panel.readings.ratio({malloc, locks, size}, {reference_malloc, reference_locks, size}))
-        ratios.push_back(*ratio);
-      largest = std::max(largest, r->largest_load);
-      if (r->committed) committed = std::min(committed.value_or(1), *r->committed);
-      if (r->capacity_aborts) capacity = std::max(capacity.value_or(0), *r->capacity_aborts);
-    }
-    const std::size_t overloaded = panel.readings.overloaded(malloc, ways).size();
-    t.add({malloc, locks, cell(workload::geometric_mean(ratios), "{:.2f}"),
-           cell(workload::minimum(ratios), "{:.2f}"), fmt::format("{}", largest),
-           panel.kind != panel_kind::ring
-               ? ""
-               : fmt::format("{} of {}", overloaded, panel.readings.sizes().size()),
-           committed ? fmt::format("{:.1f} %", 100 * *committed) : "", cell(capacity, "{:.4f}")});
-  }
-  return t.text(colour);
-}
-
-/// The cost of one malloc's bad strides: requests with blocks that follow each other at such powers of two.
-std::string stride_table(const study_panel_of_sizes& panel, bool colour) {
-  table t({"stride", "malloc", "request", "load", "index-aware over it\ntts", "\ntle", "committed",
-           "of index-aware"},
-          {1});
-  const auto share = [&](const std::string& malloc, std::uint64_t size) -> std::string {
-    const placed_reading* const r = panel.readings.find({malloc, "tle", size});
-    return r != nullptr && r->committed ? fmt::format("{:.1f} %", 100 * *r->committed) : "";
-  };
-  bool any = false;
-  for (const std::uint64_t stride : {512U, 1024U, 2048U, 4096U}) {
-    for (const std::string& malloc : panel.readings.mallocs()) {
-      if (malloc == reference_malloc || malloc == random_malloc) continue;
-      // glibc puts 8 bytes before each block and rounds up to 16; the others have classes of these sizes.
-      const std::uint64_t size = malloc == system_malloc ? stride - 16 : stride;
-      const placed_reading* const r = panel.readings.find({malloc, reference_locks, size});
-      if (r == nullptr) continue;
-      any = true;
-      t.add({fmt::format("{}", stride), malloc, fmt::format("{}", size), fmt::format("{}", r->largest_load),
-             cell(panel.readings.ratio({reference_malloc, "tts", size}, {malloc, "tts", size}), "{:.2f} x"),
-             cell(panel.readings.ratio({reference_malloc, "tle", size}, {malloc, "tle", size}), "{:.2f} x"),
-             share(malloc, size), share(reference_malloc, size)});
-    }
-  }
-  return any ? t.text(colour) : "";
-}
-
 std::vector<judged_claim> findings_of(const study_panel_of_sizes& panel, const malloc_tsx::setting& in) {
   switch (panel.kind) {
     case panel_kind::ring:
@@ -316,9 +251,9 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
     panel.figure.findings = findings_of(panel, in);
     panel.figure.missing = s.mallocs.missing;
     line.clear();
-    std::printf("%s\n%s", bold(panel.figure.title, colour).c_str(),
-                panel_table(panel, s.l1.ways, colour).c_str());
-    if (panel.kind == panel_kind::ring) std::printf("\n%s", stride_table(panel, colour).c_str());
+    std::printf(
+        "%s\n%s", bold(panel.figure.title, colour).c_str(),
+        malloc_tsx::summary_table(panel.readings, panel.kind == panel_kind::ring, in, colour).c_str());
     for (const judged_claim& f : panel.figure.findings)
       std::printf("%s", finding_text(f.source(), f.claim, f.ours, panel.figure.id).c_str());
     std::printf("\n");

@@ -15,7 +15,7 @@
 #include "apps/studies/malloc_tsx/claims.hpp"
 #include "apps/studies/malloc_tsx/program.hpp"
 
-// The benchmarks of program.hpp on a simulated machine: what is measured, as readings like those of programs, as tables.
+// The benchmarks of program.hpp on a simulated machine: what is measured, as readings like those of programs.
 
 namespace espalier::simulate {
 
@@ -93,25 +93,5 @@ class malloc_tsx_results {
 
 /// Judges for the ring of figure 1 that the slow sizes are those with many misses under the lock.
 [[nodiscard]] app::judged_claim judge_misses(const malloc_tsx_results& results);
-
-// Tables --------------------------------------------------------------------------------------------------------------
-
-/// The data for tables. All configurations of the sizes have been measured.
-struct malloc_tsx_shown {
-  const malloc_tsx_results& results;
-  const sim::machine_spec& machine;
-  unsigned write_ways;
-  bool colour;
-};
-
-/// The results for all sizes of a ring, allocation by allocation.
-[[nodiscard]] std::string ring_summary(const malloc_tsx_shown& s, std::uint64_t nodes,
-                                       const std::vector<std::size_t>& sizes);
-/// Size by size; `which` describes the sizes.
-[[nodiscard]] std::string ring_table(const malloc_tsx_shown& s, std::uint64_t nodes,
-                                     const std::vector<std::size_t>& sizes, const std::string& which);
-/// For either tree.
-[[nodiscard]] std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t keys,
-                                     unsigned threads, const std::vector<std::size_t>& sizes);
 
 }  // namespace espalier::simulate

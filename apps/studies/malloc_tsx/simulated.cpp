@@ -271,12 +271,11 @@ class malloc_tsx_study {
     app::malloc_tsx::capacity_law law;
     // The tables of an interrupted study would be incomplete.
     if (!app::interruption::requested()) {
-      print_tables();
       law = law_of_rings();
       judge(figures, law);
-      print_findings(figures);
+      for (const shown_figure& f : figures) print(f);
     }
-    std::printf("\n%s\n", trust);
+    std::printf("%s\n", trust);
     const ordered_json all = document(figures, law);
     if (json) json->commit(all.dump(1) + "\n");
     app::print_written({o_.json});
@@ -315,23 +314,6 @@ class malloc_tsx_study {
       for (const std::size_t bytes : tree_sizes_) add_all(tree, keys_, bytes);
     }
     line.clear();
-  }
-
-  void print_tables() const {
-    const malloc_tsx_shown s{results_, machine_, in_.ways, colour_};
-    const std::string which =
-        o_.given("--sizes") ? "the sizes asked for" : "the sizes that are bad for glibc's model";
-    for (const std::uint64_t nodes : rings)
-      std::printf("%s\n%s\n", ring_summary(s, nodes, ring_sizes_).c_str(),
-                  ring_table(s, nodes, shown_ring_sizes(), which).c_str());
-    for (const benchmark tree : trees)
-      std::printf("%s\n", tree_table(s, tree, keys_, threads_, tree_sizes_).c_str());
-  }
-
-  /// The sizes from the command line; else those at which glibc's nodes overload an index in the paper's ring.
-  [[nodiscard]] std::vector<std::uint64_t> shown_ring_sizes() const {
-    if (o_.given("--sizes")) return ring_sizes_;
-    return results_.readings(benchmark::ring, rings[0]).overloaded(in_.glibc, in_.ways);
   }
 
   [[nodiscard]] app::malloc_tsx::capacity_law law_of_rings() const {
@@ -407,17 +389,16 @@ class malloc_tsx_study {
     return c;
   }
 
-  void print_findings(const std::vector<shown_figure>& figures) const {
-    std::printf("%s\n", app::bold(fmt::format("SIMULATED on {}: what the paper finds, and what is so here",
-                                              machine_.name),
-                                  colour_)
+  void print(const shown_figure& f) const {
+    const placed_readings measured = results_.readings(f.program, f.nodes);
+    std::printf("%s\n%s",
+                app::bold(fmt::format("SIMULATED on {}: {}", machine_.name, f.figure.title), colour_).c_str(),
+                summary_table(measured, f.program == benchmark::ring, in_, colour_).c_str());
+    for (const app::judged_claim& one : f.figure.findings)
+      std::printf("%s", app::finding_text(one.source(), one.claim, one.ours,
+                                          fmt::format("{}, simulated on {}", f.figure.id, machine_.name))
                             .c_str());
-    for (const shown_figure& f : figures) {
-      for (const app::judged_claim& one : f.figure.findings)
-        std::printf("%s", app::finding_text(one.source(), one.claim, one.ours,
-                                            fmt::format("{}, simulated on {}", f.figure.id, machine_.name))
-                              .c_str());
-    }
+    std::printf("\n");
   }
 
   [[nodiscard]] ordered_json entry(const shown_figure& f, const configuration& c,
