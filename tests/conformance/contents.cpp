@@ -74,22 +74,6 @@ ESPALIER_CHECK(conformance, random_operations_many_keys) {
   }
 }
 
-ESPALIER_CHECK(conformance, random_operations_under_guards) {
-  const auto map = make(type);
-  model expected;
-  random_source random(12);
-  const auto keys = key_range(0, 64);
-  for (int round = 0; round < 60; ++round) {
-    map->with_guard([&](operations& guarded) {
-      run_against_model(guarded, expected, random, keys, {}, 1 + random.below(200));
-    });
-    run_against_model(map->plain(), expected, random, keys, {}, random.below(20));
-    if (::testing::Test::HasFailure()) return;
-  }
-  ASSERT_NO_FATAL_FAILURE(expect_equal(map->plain(), expected, keys));
-  expect_sound_at_rest(*map, type);
-}
-
 ESPALIER_CHECK(conformance, whole_key_domain) {
   const auto keys = boundary_keys(type);
   ASSERT_EQ(keys.front(), 0U);

@@ -180,32 +180,6 @@ TEST(clustered, room_that_comes_free_is_found_again_and_whole_lines_are_used_aga
   }
 }
 
-TEST(clustered, threads_that_share_lines_never_share_a_block) {
-  clustered source;
-  // Anchors keep each line alive; the threads compete for the room beside them.
-  std::array<void*, 8> anchors{};
-  for (void*& a : anchors) a = source.allocate(node16);
-  test::on_threads(4, [&](int worker) {
-    const auto t = static_cast<std::uint64_t>(worker) + 1;
-    std::vector<std::uint64_t*> mine;
-    for (std::uint64_t i = 0; i < 20000; ++i) {
-      if (mine.size() < 4) {
-        auto* const words = static_cast<std::uint64_t*>(source.allocate(node16, anchors[i % anchors.size()]));
-        words[0] = t;
-        words[1] = i;
-        mine.push_back(words);
-      } else {
-        ASSERT_EQ(mine.front()[0], t);
-        ASSERT_LT(mine.front()[1], i);
-        source.deallocate(mine.front(), node16);
-        mine.erase(mine.begin());
-      }
-    }
-    for (std::uint64_t* const words : mine) source.deallocate(words, node16);
-  });
-  EXPECT_EQ(source.usage().blocks, anchors.size());
-}
-
 TEST(split_block, rests_fit_behind_the_fronts) {
   for (const std::size_t front : {16U, 32U, 64U}) {
     for (std::size_t rest = 8; rest <= 512; rest += 8) {

@@ -136,30 +136,6 @@ TEST_P(slab_of_each_size, what_another_thread_frees_comes_back) {
   EXPECT_LE(s.usage().bytes_reserved, (n + 128) * GetParam() + (std::size_t{64} << 10U));
 }
 
-TEST(slab, threads_never_get_the_same_block) {
-  slab s(32);
-  constexpr int threads = 4;
-  test::on_threads(threads, [&](int t) {
-    std::vector<std::uint64_t*> mine;
-    for (std::uint64_t i = 0; i < 20000; ++i) {
-      if (i % 3 != 2 || mine.empty()) {
-        auto* const words = static_cast<std::uint64_t*>(s.allocate());
-        std::fill_n(words, 4, i << 8U | static_cast<std::uint64_t>(t));
-        mine.push_back(words);
-      } else {
-        std::swap(mine[i % mine.size()], mine.back());
-        const std::uint64_t* const words = mine.back();
-        ASSERT_EQ(words[0] & 0xFFU, static_cast<std::uint64_t>(t));
-        ASSERT_TRUE(std::all_of(words, words + 4, [&](std::uint64_t w) { return w == words[0]; }));
-        s.deallocate(mine.back());
-        mine.pop_back();
-      }
-    }
-    for (std::uint64_t* const words : mine) s.deallocate(words);
-  });
-  EXPECT_EQ(s.usage().blocks, 0U);
-}
-
 TEST(slab, the_cache_of_an_ended_thread_serves_its_successor) {
   slab s(64);
   std::uint64_t reserved = 0;

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <set>
 #include <vector>
 
@@ -16,7 +13,6 @@
 #include "preload/heap/block_geometry.hpp"
 #include "preload/heap/thread_heap.hpp"
 #include "preload/kernel/pages.hpp"
-#include "support/on_threads.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -169,52 +165,6 @@ TEST_F(preload_thread_heap, keeps_the_memory_of_empty_regions_as_told) {
   EXPECT_EQ(heaps.count().regions, 0U);
   EXPECT_EQ(heaps.count().empty_bytes, 0U);
   EXPECT_FALSE(heaps.trim(&mine)) << "there is nothing left";
-}
-
-TEST_F(preload_thread_heap, shares_regions_whose_memory_goes_when_they_are_idle) {
-  span_pool& pool = heaps.commons().spans;
-  // A period ends with every tick of the clock, in whichever thread is there first.
-  pool.set_period(1);
-  std::mutex lock;
-  std::set<region*> all;
-  std::size_t without_memory = 0;
-  std::atomic<bool> ended{false};
-  test::on_threads(4, [&](int t) {
-    const std::byte mark{static_cast<unsigned char>(t + 1)};
-    // One of them has many at once now and then; for some periods in between all have few.
-    auto next_many = std::chrono::steady_clock::now();
-    for (int times_many = 0; !ended;) {
-      const bool many = t == 0 && std::chrono::steady_clock::now() >= next_many;
-      if (many) {
-        next_many = std::chrono::steady_clock::now() + std::chrono::milliseconds(40);
-        ended = ++times_many == 5;
-      }
-      std::vector<region*> mine_now;
-      for (int i = 0; i < (many ? 24 : 2); ++i) {
-        bool zeroed = false;
-        region* const r = pool.take(1, zeroed);
-        ASSERT_NE(r, nullptr);
-        std::byte* const first = span::of(r)->memory(span::number_of(*r));
-        if (zeroed) {
-          ASSERT_EQ(first[0], std::byte{0});
-          ASSERT_EQ(first[region_bytes - 1], std::byte{0});
-          const std::lock_guard guard(lock);
-          all.insert(r);
-          ++without_memory;
-        }
-        first[0] = first[region_bytes - 1] = mark;
-        mine_now.push_back(r);
-      }
-      for (region* const r : mine_now) {
-        const std::byte* const first = span::of(r)->memory(span::number_of(*r));
-        ASSERT_EQ(first[0], mark) << "it was taken, and went";
-        ASSERT_EQ(first[region_bytes - 1], mark);
-        pool.release(*r, 1);
-      }
-    }
-  });
-  EXPECT_GT(without_memory, all.size()) << "none went";
-  EXPECT_EQ(pool.count().free_regions, pool.count().spans * span_pool::most_regions);
 }
 
 TEST_F(preload_thread_heap, is_as_it_was_where_memory_is_refused) {

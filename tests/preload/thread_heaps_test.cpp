@@ -9,12 +9,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <iterator>
 #include <set>
 #include <thread>
 #include <vector>
 
-#include "espalier/workload/random.hpp"
 #include "heap_fixture.hpp"
 #include "support/on_threads.hpp"
 
@@ -79,27 +77,6 @@ TEST_F(preload_thread_heaps, hands_out_what_others_freed_with_what_is_left) {
   std::set<void*> again;
   while (heaps.count().regions < 4) again.insert(allocate(mine, 300));
   for (void* const b : freed) EXPECT_TRUE(again.contains(b));
-}
-
-TEST_F(preload_thread_heaps, is_told_of_a_region_once_at_a_time) {
-  thread_heap& other = *heaps.adopt();
-  // Blocks of full regions, given back in turn by the owner and by another, with looks between.
-  std::vector<void*> blocks;
-  while (heaps.count().regions < 6) blocks.push_back(allocate(mine, 700));
-  workload::random_generator random{7};
-  for (int round = 0; round < 20'000; ++round) {
-    void*& b = blocks[random() % blocks.size()];
-    deallocate(random() % 2 == 0 ? mine : other, b);
-    if (random() % 64 == 0) mine.free_empty_regions();
-    b = allocate(mine, 700);
-    ASSERT_NE(b, nullptr);
-  }
-  EXPECT_LE(heaps.count().regions, 8U) << "what others give back is used again";
-  std::sort(blocks.begin(), blocks.end());
-  EXPECT_EQ(std::adjacent_find(blocks.begin(), blocks.end()), blocks.end());
-  for (void* const b : blocks) deallocate(other, b);
-  mine.free_empty_regions();
-  EXPECT_EQ(heaps.count().regions, 0U);
 }
 
 TEST_F(preload_thread_heaps, abandons_full_regions_until_a_block_is_freed) {
@@ -204,46 +181,6 @@ TEST_F(preload_thread_heaps, loses_blocks_in_blocks_as_well) {
   mine.free_empty_regions();
   other.free_empty_regions();
   EXPECT_EQ(heaps.count().used_blocks, 0U);
-}
-
-TEST_F(preload_thread_heaps, serves_threads_with_what_another_has_filled) {
-  constexpr int threads = 3;
-  constexpr std::size_t bytes = 1000;
-  std::array<std::atomic<void*>, 10'000> table{};
-  std::array<thread_heap*, threads> of{};
-  for (thread_heap*& h : of) h = heaps.adopt();
-  const auto marked = [](void* block) {
-    std::memset(block, static_cast<int>(address(block) >> 4U & 127U), bytes);
-    return block;
-  };
-  const auto check = [](void* block) {
-    const auto* const at = static_cast<const unsigned char*>(block);
-    ASSERT_TRUE(
-        std::all_of(at, at + bytes, [&](unsigned char b) { return b == (address(block) >> 4U & 127U); }));
-  };
-  for (auto& place : table) place = marked(allocate(mine, bytes));
-  test::on_threads(threads, [&](int t) {
-    thread_heap& heap = *of[static_cast<std::size_t>(t)];
-    workload::random_generator random{static_cast<std::uint64_t>(t)};
-    for (std::size_t i = 0; i < 3 * table.size(); ++i) {
-      void* const gone = table[random() % table.size()].exchange(nullptr);
-      if (gone != nullptr) {
-        check(gone);
-        deallocate(heap, gone);
-      }
-      std::atomic<void*>& place = table[random() % table.size()];
-      if (place.load() == nullptr) {
-        if (void* const before = place.exchange(marked(allocate(heap, bytes)))) deallocate(heap, before);
-      }
-    }
-  });
-  for (auto& place : table) {
-    if (place != nullptr) deallocate(mine, place);
-  }
-  for (thread_heap* const h : of) heaps.leave(*h);
-  heaps.trim(&mine);
-  EXPECT_EQ(heaps.count().used_blocks, 0U);
-  EXPECT_EQ(heaps.count().regions, 0U);
 }
 
 TEST_F(preload_thread_heaps, serves_a_thread_that_only_allocates_and_one_that_only_frees) {

@@ -127,31 +127,6 @@ TEST(epoch, the_own_pin_protects_too) {
   EXPECT_EQ(owner.reclaimed, 500U);
 }
 
-TEST(epoch, guards_nest) {
-  tally owner;
-  epoch_domain domain;
-  std::thread reader;
-  std::barrier step(2);
-  reader = std::thread([&] {
-    auto outer = domain.pin();
-    {
-      auto inner = domain.pin();
-      auto innermost = domain.pin();
-    }
-    step.arrive_and_wait();
-    step.arrive_and_wait();
-  });
-  step.arrive_and_wait();
-  EXPECT_EQ(domain.statistics().pinned_threads, 1U);
-  retire_some(domain, owner, 300);
-  domain.collect();
-  EXPECT_EQ(owner.reclaimed, 0U) << "the inner guards' end must not unpin";
-  step.arrive_and_wait();
-  reader.join();
-  EXPECT_EQ(domain.statistics().pinned_threads, 0U);
-  EXPECT_EQ(domain.collect(), 0U);
-}
-
 TEST(epoch, a_renewed_guard_keeps_what_is_retired_later_and_nothing_else) {
   tally owner;
   epoch_domain domain;

@@ -260,30 +260,6 @@ TEST(transactions, what_no_transaction_may_do_aborts) {
   EXPECT_EQ(report.transactions.of(abort_reason::other), 5U);
 }
 
-struct alignas(4096) many_lines {
-  std::array<std::array<std::uint64_t, 8>, 1024> lines{};
-};
-
-TEST(transactions, writes_are_bounded_by_sets_and_ways) {
-  const auto report = once("write set", [] {
-    const auto all = std::make_unique<many_lines>();
-    const auto write = [&](std::size_t n, std::size_t stride) {
-      return htm::run([&]() noexcept {
-        for (std::size_t i = 0; i < n; ++i) all->lines[i * stride][3] = i + 1;
-      });
-    };
-    sim::require(write(768, 1).committed, "64 x 12 contiguous lines fit");
-    for (auto& line : all->lines) line[3] = 0;
-    sim::require(write(769, 1) == transaction_outcome{false, capacity}, "one line more does not");
-    for (const auto& line : all->lines) sim::require(line[3] == 0, "a write is left");
-    sim::require(write(12, 64).committed, "12 lines of one set fit");
-    sim::require(write(13, 64) == transaction_outcome{false, capacity}, "13 do not");
-    sim::require(write(13, 63).committed, "13 lines of as many sets do");
-  });
-  EXPECT_TRUE(report.passed()) << report;
-  EXPECT_EQ(report.transactions.of(abort_reason::capacity), 2U);
-}
-
 TEST(transactions, inner_ones_join) {
   const auto report = once("inner", [] {
     const auto word = std::make_unique<int>(0);
@@ -402,9 +378,7 @@ TEST(transactions, conflicts_are_attributed_to_records) {
 }
 
 TEST(transactions, begin_lets_buffered_stores_be_seen) {
-  auto options = schedules(3000, false);
-  options.model = sim::memory_model::buffered;
-  const auto report = sim::explore("begin drains", options, [](sim::scene& s) {
+  const auto report = sim::explore("begin drains", schedules(3000, false), [](sim::scene& s) {
     struct flags {
       alignas(64) std::atomic<int> of[2];
       alignas(64) int saw[2] = {-1, -1};
@@ -423,9 +397,7 @@ TEST(transactions, begin_lets_buffered_stores_be_seen) {
 }
 
 TEST(transactions, stores_inside_are_seen_with_the_commit) {
-  auto options = schedules(3000, false);
-  options.model = sim::memory_model::buffered;
-  const auto report = sim::explore("commit", options, [](sim::scene& s) {
+  const auto report = sim::explore("commit", schedules(3000, false), [](sim::scene& s) {
     struct words {
       alignas(64) std::atomic<int> x{0};
       alignas(64) std::atomic<int> y{0};
@@ -580,12 +552,6 @@ TEST(transactions, none_outside_threads_or_without_hardware) {
   });
   EXPECT_TRUE(without.passed()) << without;
   EXPECT_EQ(without.transactions.begun, 0U);
-}
-
-TEST(transactions, impossible_limits_are_refused) {
-  auto options = schedules(1);
-  options.transactions->write_ways = 0;
-  EXPECT_THROW(once("limits", [] {}, options), std::invalid_argument);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <random>
 #include <thread>
 #include <type_traits>
@@ -92,34 +91,6 @@ TYPED_TEST(locks, try_lock_succeeds_exactly_when_free) {
   }
 }
 
-TYPED_TEST(locks, try_lock_excludes_too) {
-  TypeParam lock;
-  int counter = 0;
-  test::on_threads(threads, [&](int) {
-    const auto increment = [&] {
-      const int before = counter;
-      sched_yield();
-      counter = before + 1;
-    };
-    for (int done = 0; done < 50;) {
-      if constexpr (queue_lockable<TypeParam>) {
-        typename TypeParam::queue_node node;
-        if (lock.try_lock(node)) {
-          increment();
-          ++done;
-          lock.unlock(node);
-        }
-      } else if (lock.try_lock()) {
-        increment();
-        ++done;
-        lock.unlock();
-      }
-      sched_yield();
-    }
-  });
-  EXPECT_EQ(counter, threads * 50);
-}
-
 struct broken_lock {
   void lock() noexcept {}
   bool try_lock() noexcept { return true; }
@@ -157,22 +128,6 @@ TEST(mcs, one_thread_holds_several_and_releases_in_any_order) {
     b.unlock(for_b);
     EXPECT_TRUE(another_thread_gets(b));
   }
-}
-
-TEST(mcs, guards_nest) {
-  mcs_lock a;
-  mcs_lock b;
-  int counter = 0;
-  test::on_threads(threads, [&](int) {
-    for (int i = 0; i < 300; ++i) {
-      const lock_guard outer(a);
-      const lock_guard inner(b);
-      ++counter;
-    }
-  });
-  EXPECT_EQ(counter, threads * 300);
-  EXPECT_FALSE(a.is_locked());
-  EXPECT_FALSE(b.is_locked());
 }
 
 TEST(ticket, works_past_the_wrap_of_its_16_bits) {
@@ -349,7 +304,6 @@ TEST(optimistic_lock, readers_see_writers_whole) {
 
 using pair = version_lock_pair;
 using side = pair::side;
-constexpr std::array sides{side::left, side::right};
 
 /// Performs random calls, each that the contract allows, on a pair and on a model of it: two numbers, which are odd while
 /// their side is held. Versions go up to `last`, an odd one, and begin at `first`.
@@ -411,44 +365,6 @@ TEST(version_lock, sides_are_two_versions_that_wrap_apart) {
   pair wide;
   wide.revert(side::left, 0);
   expect_two_versions(wide, 0xFFFFFFFFU, 0xFFFFFFFFU);
-}
-
-TEST(version_lock, excludes_on_each_side_and_on_both) {
-  pair lock;
-  std::array<int, 2> counter{};
-  constexpr int rounds = 2000;
-  const auto one_side = [&](std::size_t i) {
-    for (int done = 0; done < rounds;) {
-      const pair::version seen = lock.read(sides[i]);
-      if (!lock.try_lock(sides[i], seen)) {
-        std::this_thread::yield();
-        continue;
-      }
-      ++counter[i];
-      ++done;
-      lock.unlock(sides[i], seen);
-    }
-  };
-  const auto both_sides = [&] {
-    for (int done = 0; done < rounds;) {
-      const pair::version left = lock.read(side::left);
-      const pair::version right = lock.read(side::right);
-      if (!lock.try_lock_both(left, right)) {
-        std::this_thread::yield();
-        continue;
-      }
-      ++counter[0];
-      ++counter[1];
-      ++done;
-      lock.unlock(side::left, left);
-      lock.unlock(side::right, right);
-    }
-  };
-  test::on_threads(5, [&](int t) { t == 4 ? both_sides() : one_side(static_cast<std::size_t>(t % 2)); });
-  EXPECT_EQ(counter, (std::array<int, 2>{3 * rounds, 3 * rounds}));
-  // Every update has moved its side by one version.
-  EXPECT_EQ(lock.read(side::left), 2U * 3 * rounds);
-  EXPECT_EQ(lock.read(side::right), 2U * 3 * rounds);
 }
 
 }  // namespace
