@@ -51,22 +51,36 @@ struct world {
   ~world() { delete shared.load(); }
 
   void replace() {
-    thing* const fresh = new thing;
+    replace_after([] {});
+  }
+  /// Replaces the object in a thread that is pinned, and calls meanwhile() before.
+  template <class Meanwhile>
+  void replace_after(const Meanwhile& meanwhile) {
     auto guard = domain.pin();
     guard.reserve(1);
-    hand_over(guard, of, shared.exchange(fresh));
+    meanwhile();
+    hand_over(guard, of, shared.exchange(new thing));
   }
   void look() {
-    auto guard = domain.pin();
-    thing* const seen = shared.load();
-    sim::require(seen->value == 7, "a reader sees what is not there any more");
-    sim::require(seen->value == 7, "a reader sees what is not there any more");
+    look_during([this] { check(*shared.load()); });
   }
-  void fill(int count) {
+  /// Pins, calls meanwhile() after it has read the object's address, and checks that the object is still there.
+  template <class Meanwhile>
+  void look_during(const Meanwhile& meanwhile) {
+    auto guard = domain.pin();
+    const thing* const seen = shared.load();
+    meanwhile();
+    check(*seen);
+  }
+  static void check(const thing& seen) {
+    sim::require(seen.value == 7, "a reader sees what is not there any more");
+  }
+  void fill(int count) { fill(count, of); }
+  void fill(int count, owner& entries_owner) {
     auto guard = domain.pin();
     for (int i = 0; i < count; ++i) {
       guard.reserve(1);
-      hand_over(guard, of, new thing);
+      hand_over(guard, entries_owner, new thing);
     }
   }
 };
@@ -87,14 +101,7 @@ void readers(sim::scene& s) {
 
 void nested(sim::scene& s) {
   auto& w = s.make<world>();
-  s.thread("reader", [&] {
-    auto outer = w.domain.pin();
-    thing* const seen = w.shared.load();
-    {
-      auto inner = w.domain.pin();
-    }
-    sim::require(seen->value == 7, "a reader sees what is not there any more");
-  });
+  s.thread("reader", [&] { w.look_during([&] { auto inner = w.domain.pin(); }); });
   s.thread("writer", [&] {
     w.replace();
     w.domain.collect();
@@ -130,13 +137,7 @@ void collectors(sim::scene& s) {
 void purged(sim::scene& s) {
   auto& w = s.make<world>();
   auto& dying = s.make<owner>();
-  {
-    auto guard = w.domain.pin();
-    for (int i = 0; i < more_than_a_bag; ++i) {
-      guard.reserve(1);
-      hand_over(guard, dying, new thing);
-    }
-  }
+  w.fill(more_than_a_bag, dying);
   s.thread("dying", [&] {
     w.domain.purge(&dying);
     dying.purged = true;
@@ -171,15 +172,14 @@ void renewed(sim::scene& s) {
   auto& renewals = s.make<std::atomic<int>>(-1);
   constexpr int rounds = 3;
   s.thread("reader", [&] {
-    auto outer = w.domain.pin();
-    thing* const seen = w.shared.load();
-    auto inner = w.domain.pin();
-    for (int i = 0; i <= rounds; ++i) {
-      renewals = i;
-      while (epochs.load() <= i) sim::wait_for_others();
-      inner.renew();
-    }
-    sim::require(seen->value == 7, "a reader sees what is not there any more");
+    w.look_during([&] {
+      auto inner = w.domain.pin();
+      for (int i = 0; i <= rounds; ++i) {
+        renewals = i;
+        while (epochs.load() <= i) sim::wait_for_others();
+        inner.renew();
+      }
+    });
   });
   s.thread("writer", [&] {
     while (renewals.load() < 0) sim::wait_for_others();
@@ -202,19 +202,13 @@ void late_reader(sim::scene& s) {
   auto& collected = s.make<flag>(false);
   s.thread("reader", [&] {
     await(moved);
-    auto guard = w.domain.pin();
-    thing* const mine = w.shared.load();
-    seen = true;
-    await(collected);
-    sim::require(mine->value == 7, "a reader sees what is not there any more");
+    w.look_during([&] {
+      seen = true;
+      await(collected);
+    });
   });
   s.thread("writer", [&] {
-    {
-      auto guard = w.domain.pin();
-      guard.reserve(1);
-      await(seen);
-      hand_over(guard, w.of, w.shared.exchange(new thing));
-    }
+    w.replace_after([&] { await(seen); });
     detached = true;
   });
   s.thread("collector", [&] {
@@ -232,11 +226,10 @@ void bags(sim::scene& s) {
   auto& seen = s.make<flag>(false);
   auto& collected = s.make<flag>(false);
   s.thread("reader", [&] {
-    auto guard = w.domain.pin();
-    thing* const mine = w.shared.load();
-    seen = true;
-    await(collected);
-    sim::require(mine->value == 7, "a reader sees what is not there any more");
+    w.look_during([&] {
+      seen = true;
+      await(collected);
+    });
   });
   s.thread("writer", [&] {
     await(seen);
@@ -259,11 +252,10 @@ void old_bag(sim::scene& s) {
   };
   s.thread("reader", [&, reach] {
     for (int n = 1; n <= 3; ++n) {
-      auto guard = w.domain.pin();
-      thing* const mine = w.shared.load();
-      pinned = n;
-      reach(collected, n);
-      sim::require(mine->value == 7, "a reader sees what is not there any more");
+      w.look_during([&] {
+        pinned = n;
+        reach(collected, n);
+      });
     }
   });
   s.thread("writer", [&, reach] {
@@ -294,20 +286,16 @@ void advancers(sim::scene& s) {
   auto& collected = s.make<std::atomic<int>>(0);
   s.thread("reader", [&] {
     await(moved);
-    auto guard = w.domain.pin();
-    thing* const mine = w.shared.load();
-    seen = true;
-    while (collected.load() != 2) sim::wait_for_others();
-    sim::require(mine->value == 7, "a reader sees what is not there any more");
+    w.look_during([&] {
+      seen = true;
+      while (collected.load() != 2) sim::wait_for_others();
+    });
   });
   s.thread("writer", [&] {
-    {
-      auto guard = w.domain.pin();
-      guard.reserve(1);
+    w.replace_after([&] {
       pinned = true;
       await(seen);
-      hand_over(guard, w.of, w.shared.exchange(new thing));
-    }
+    });
     detached = true;
   });
   s.thread("collector", [&] {
@@ -413,23 +401,17 @@ void read_behind_the_last_fence(sim::scene& s) {
   auto& a = s.make<all>();
   s.thread("reader", [&a] {
     a.moved.await();
-    {
-      auto guard = a.w.domain.pin();
-      thing* const mine = a.w.shared.load();
+    a.w.look_during([&] {
       a.seen.give();
       a.fenced.await();
-      sim::require(mine->value == 7, "a reader sees what is not there any more");
-    }
+    });
     a.read.give();
   });
   s.thread("writer", [&a] {
-    {
-      auto guard = a.w.domain.pin();
-      guard.reserve(1);
+    a.w.replace_after([&] {
       a.pinned.give();
       a.seen.await();
-      hand_over(guard, a.w.of, a.w.shared.exchange(new thing));
-    }
+    });
     a.detached.give();
   });
   s.thread("collector", [&a] {
@@ -454,21 +436,17 @@ void unseen_reader(sim::scene& s) {
   s.thread("reader", [&a] {
     a.first_behind.await();
     a.second_behind.await();
-    auto guard = a.w.domain.pin();
-    thing* const mine = a.w.shared.load();
-    a.seen.give();
-    a.collected.await();
-    sim::require(mine->value == 7, "a reader sees what is not there any more");
+    a.w.look_during([&] {
+      a.seen.give();
+      a.collected.await();
+    });
   });
   s.thread("writer", [&a] {
-    {
-      auto guard = a.w.domain.pin();
-      guard.reserve(1);
+    a.w.replace_after([&] {
       ++a.unpinned;  // makes the announcement visible; the same below for the unpin
       a.pinned.give();
       a.seen.await();
-      hand_over(guard, a.w.of, a.w.shared.exchange(new thing));
-    }
+    });
     ++a.unpinned;
     a.detached.give();
   });

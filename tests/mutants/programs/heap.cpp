@@ -52,30 +52,6 @@ void require_foreign(const void* pages) {
                "addresses are returned to the system that the heap still takes for its own");
 }
 
-struct tested_heaps {
-  tested_heaps() {
-    // The C library reports a single thread, and locks are then taken without locked instructions.
-    __libc_single_threaded = 0;
-    heaps.commons().spans.set_keep(span::bytes);
-  }
-  ~tested_heaps() { heaps.unmap_all(); }
-
-  void expect_empty() {
-    heaps.trim(nullptr);
-    sim::require(heaps.count().used_blocks == 0, "a block that was given back is in use");
-    sim::require(heaps.count().regions == 0, "a region without blocks is not given back");
-    const span_pool::figures pool = heaps.commons().spans.count();
-    sim::require(pool.free_regions == pool.spans * span_pool::most_regions, "a region is double free");
-  }
-
-  thread_heaps heaps{registry};
-};
-
-/// For a pool with its lock held.
-std::size_t held_regions(tested_heaps& all) { return all.heaps.commons().pages.bytes(); }
-
-std::uintptr_t address(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
-
 /// A block with a known content: its own address at both ends.
 struct marked {
   void* at = nullptr;
@@ -98,6 +74,32 @@ struct marked {
   [[nodiscard]] std::byte* end() const { return static_cast<std::byte*>(at) + bytes - sizeof at; }
 };
 
+struct tested_heaps {
+  tested_heaps() {
+    // The C library reports a single thread, and locks are then taken without locked instructions.
+    __libc_single_threaded = 0;
+    heaps.commons().spans.set_keep(span::bytes);
+    for (auto& blocks : held) blocks.reserve(64);
+  }
+  ~tested_heaps() { heaps.unmap_all(); }
+
+  void expect_empty() {
+    heaps.trim(nullptr);
+    sim::require(heaps.count().used_blocks == 0, "a block that was given back is in use");
+    sim::require(heaps.count().regions == 0, "a region without blocks is not given back");
+    const span_pool::figures pool = heaps.commons().spans.count();
+    sim::require(pool.free_regions == pool.spans * span_pool::most_regions, "a region is double free");
+  }
+
+  thread_heaps heaps{registry};
+  std::array<std::vector<marked>, 4> held;
+};
+
+/// For a pool with its lock held.
+std::size_t held_regions(tested_heaps& all) { return all.heaps.commons().pages.bytes(); }
+
+std::uintptr_t address(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
+
 marked allocate(thread_heap& from, std::size_t bytes) {
   void* const quick = from.allocate_quickly(bytes);
   return marked::of(quick != nullptr ? quick : from.allocate(bytes), bytes);
@@ -119,33 +121,30 @@ void leave_at_end(sim::scene& s, tested_heaps& all, std::vector<thread_heap*> he
 constexpr std::size_t wide = 30'000;
 constexpr std::size_t of_region = 8;
 
-struct held_blocks {
-  std::array<std::vector<marked>, 4> of;
-  held_blocks() {
-    for (auto& blocks : of) blocks.reserve(64);
+/// Two other threads free what is held for them.
+void others_deallocate(sim::scene& s, tested_heaps& all) {
+  for (const std::size_t other : {1U, 2U}) {
+    thread_heap& theirs = *all.heaps.adopt();
+    s.thread(std::string("other ") + static_cast<char>('0' + other), [&all, &theirs, other] {
+      for (const marked& block : all.held[other]) deallocate(theirs, block);
+    });
   }
-};
+}
 
 /// The owner uses up its region while others free blocks of it and of the one before.
 void blocks_of_others(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
-  for (std::size_t i = 0; i < of_region + 3; ++i) held.of[i % 3].push_back(allocate(mine, wide));
+  for (std::size_t i = 0; i < of_region + 3; ++i) all.held[i % 3].push_back(allocate(mine, wide));
   s.thread("owner", [&] {
-    deallocate(mine, held.of[0].back());
-    held.of[0].pop_back();
-    for (int i = 0; i < 7; ++i) held.of[3].push_back(allocate(mine, wide));
+    deallocate(mine, all.held[0].back());
+    all.held[0].pop_back();
+    for (int i = 0; i < 7; ++i) all.held[3].push_back(allocate(mine, wide));
   });
-  for (const std::size_t other : {1U, 2U}) {
-    thread_heap& theirs = *all.heaps.adopt();
-    s.thread(std::string("other ") + static_cast<char>('0' + other), [&, other] {
-      for (const marked& block : held.of[other]) deallocate(theirs, block);
-    });
-  }
+  others_deallocate(s, all);
   s.at_end([&] {
-    for (const marked& block : held.of[0]) deallocate(mine, block);
-    for (const marked& block : held.of[3]) deallocate(mine, block);
+    for (const marked& block : all.held[0]) deallocate(mine, block);
+    for (const marked& block : all.held[3]) deallocate(mine, block);
     mine.free_empty_regions();
     all.heaps.leave(mine);
     all.expect_empty();
@@ -155,24 +154,18 @@ void blocks_of_others(sim::scene& s) {
 /// Others empty a full region; the owner checks meanwhile, and takes it again.
 void regions_emptied(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   for (std::size_t i = 0; i < 2 * of_region; ++i)
-    held.of[i < 3 ? 0 : 1 + i % 2].push_back(allocate(mine, wide));
+    all.held[i < 3 ? 0 : 1 + i % 2].push_back(allocate(mine, wide));
   s.thread("owner", [&] {
-    for (const marked& block : held.of[0]) deallocate(mine, block);
+    for (const marked& block : all.held[0]) deallocate(mine, block);
     mine.free_empty_regions();
-    for (int i = 0; i < 3; ++i) held.of[3].push_back(allocate(mine, wide));
+    for (int i = 0; i < 3; ++i) all.held[3].push_back(allocate(mine, wide));
     mine.free_empty_regions();
   });
-  for (const std::size_t other : {1U, 2U}) {
-    thread_heap& theirs = *all.heaps.adopt();
-    s.thread(std::string("other ") + static_cast<char>('0' + other), [&, other] {
-      for (const marked& block : held.of[other]) deallocate(theirs, block);
-    });
-  }
+  others_deallocate(s, all);
   s.at_end([&] {
-    for (const marked& block : held.of[3]) deallocate(mine, block);
+    for (const marked& block : all.held[3]) deallocate(mine, block);
     all.heaps.leave(mine);
     all.expect_empty();
   });
@@ -182,17 +175,16 @@ void regions_emptied(sim::scene& s) {
 void regions_taken_over(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 0;
-  auto& held = s.make<held_blocks>();
   auto& heaps = s.make<std::vector<thread_heap*>>();
   for (int i = 0; i < 3; ++i) heaps.push_back(all.heaps.adopt());
   for (std::size_t i = 0; i < 2 * of_region; ++i)
-    held.of[i % heaps.size()].push_back(allocate(*heaps[0], wide));
+    all.held[i % heaps.size()].push_back(allocate(*heaps[0], wide));
   for (std::size_t t = 0; t < heaps.size(); ++t) {
     s.thread(std::string(1, static_cast<char>('a' + t)), [&, t] {
       thread_heap& mine = *heaps[t];
       std::vector<marked> more;
       more.push_back(allocate(mine, wide));
-      for (const marked& block : held.of[t]) deallocate(mine, block);
+      for (const marked& block : all.held[t]) deallocate(mine, block);
       for (int i = 0; i < 3; ++i) more.push_back(allocate(mine, wide));
       for (const marked& block : more) deallocate(mine, block);
       mine.free_empty_regions();
@@ -204,28 +196,28 @@ void regions_taken_over(sim::scene& s) {
 /// Freed blocks of full regions are cached, but only a few of them, and not for long where regions become empty.
 void cached_blocks_are_bounded(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   s.thread("alone", [&] {
-    for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i / of_region].push_back(allocate(mine, wide));
+    for (std::size_t i = 0; i < 4 * of_region; ++i) all.held[i / of_region].push_back(allocate(mine, wide));
     const std::size_t before = all.heaps.count().regions;
     // Two of the first region are cached, and freed with the third; two of the second when the first is empty.
-    for (std::size_t i = 0; i < 3; ++i) deallocate(mine, held.of[0][i]);
+    for (std::size_t i = 0; i < 3; ++i) deallocate(mine, all.held[0][i]);
     sim::require(mine.count_cached().blocks == 0, "too many blocks are kept aside");
-    for (std::size_t i = 0; i < 2; ++i) deallocate(mine, held.of[1][i]);
+    for (std::size_t i = 0; i < 2; ++i) deallocate(mine, all.held[1][i]);
     sim::require(mine.count_cached().blocks == 2, "no block is kept aside");
     sim::require(all.heaps.count().used_blocks == 4 * of_region - 5, "what is aside counts as used");
-    for (std::size_t i = 3; i < of_region; ++i) deallocate(mine, held.of[0][i]);
+    for (std::size_t i = 3; i < of_region; ++i) deallocate(mine, all.held[0][i]);
     sim::require(mine.count_cached().blocks == 0, "blocks are kept aside while regions become empty");
     // Once more; the cached blocks are handed out when there are no others.
-    for (std::size_t i = 0; i < 2; ++i) deallocate(mine, held.of[2][i]);
+    for (std::size_t i = 0; i < 2; ++i) deallocate(mine, all.held[2][i]);
     sim::require(mine.count_cached().blocks == 2, "no block is kept aside");
-    while (mine.count_cached().blocks != 0) held.of[3].push_back(allocate(mine, wide));
-    sim::require(held.of[3].back().at != held.of[3][held.of[3].size() - 2].at, "a block is handed out twice");
-    held.of[2].erase(held.of[2].begin(), held.of[2].begin() + 2);
-    for (std::size_t i = 2; i < of_region; ++i) deallocate(mine, held.of[1][i]);
+    while (mine.count_cached().blocks != 0) all.held[3].push_back(allocate(mine, wide));
+    sim::require(all.held[3].back().at != all.held[3][all.held[3].size() - 2].at,
+                 "a block is handed out twice");
+    all.held[2].erase(all.held[2].begin(), all.held[2].begin() + 2);
+    for (std::size_t i = 2; i < of_region; ++i) deallocate(mine, all.held[1][i]);
     for (const std::size_t region : {2U, 3U}) {
-      for (const marked& block : held.of[region]) deallocate(mine, block);
+      for (const marked& block : all.held[region]) deallocate(mine, block);
     }
     sim::require(all.heaps.count().used_blocks == 0, "a block that was given back is in use");
     sim::require(all.heaps.count().regions <= before - 2, "regions are not given back");
@@ -237,20 +229,19 @@ void cached_blocks_are_bounded(sim::scene& s) {
 void served_by_another(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 1;
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   thread_heap& other = *all.heaps.adopt();
   s.thread("alone", [&] {
-    for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[0].push_back(allocate(mine, wide));
+    for (std::size_t i = 0; i < 4 * of_region; ++i) all.held[0].push_back(allocate(mine, wide));
     const std::size_t before = all.heaps.count().regions;
-    held.of[1].push_back(allocate(other, wide));
-    for (const marked& block : held.of[0]) {
+    all.held[1].push_back(allocate(other, wide));
+    for (const marked& block : all.held[0]) {
       deallocate(other, block);
-      held.of[1].push_back(allocate(other, wide));
+      all.held[1].push_back(allocate(other, wide));
     }
     // One of which its owner is notified, and one that is still abandoned.
     sim::require(all.heaps.count().regions <= before + 2, "what has room is not used");
-    for (const marked& block : held.of[1]) deallocate(other, block);
+    for (const marked& block : all.held[1]) deallocate(other, block);
   });
   leave_at_end(s, all, {&mine, &other});
 }
@@ -259,16 +250,15 @@ void served_by_another(sim::scene& s) {
 void freed_by_a_thread_that_allocates_none(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 0;
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   thread_heap& other = *all.heaps.adopt();
   s.thread("alone", [&] {
-    for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i % 2].push_back(allocate(mine, wide));
+    for (std::size_t i = 0; i < 4 * of_region; ++i) all.held[i % 2].push_back(allocate(mine, wide));
     const std::size_t before = all.heaps.count().regions;
-    for (const marked& block : held.of[0]) deallocate(other, block);
-    for (std::size_t i = 0; i < 2 * of_region; ++i) held.of[1].push_back(allocate(mine, wide));
+    for (const marked& block : all.held[0]) deallocate(other, block);
+    for (std::size_t i = 0; i < 2 * of_region; ++i) all.held[1].push_back(allocate(mine, wide));
     sim::require(all.heaps.count().regions <= before, "what has room is not used");
-    for (const marked& block : held.of[1]) deallocate(mine, block);
+    for (const marked& block : all.held[1]) deallocate(mine, block);
   });
   leave_at_end(s, all, {&mine, &other});
 }
@@ -304,7 +294,6 @@ void idle_discarded_beside(sim::scene& s) {
 void long_rows_filled(sim::scene& s, unsigned moves) {
   moves_left = moves;
   auto& all = s.make<tested_heaps>();
-  auto& held = s.make<held_blocks>();
   constexpr std::size_t bytes = std::size_t{3} << 20U;
   constexpr std::size_t between = 300'000;
   std::vector<thread_heap*> heaps;
@@ -313,9 +302,9 @@ void long_rows_filled(sim::scene& s, unsigned moves) {
   for (std::size_t i = 0; i < 24; ++i) {
     void* const block = heaps[0]->allocate(between);
     std::memset(block, 0xff, between);
-    held.of[i % 2].push_back(marked::of(block, between));
+    all.held[i % 2].push_back(marked::of(block, between));
   }
-  for (const marked& block : held.of[0]) deallocate(*heaps[0], block);
+  for (const marked& block : all.held[0]) deallocate(*heaps[0], block);
   for (std::size_t t = 0; t < heaps.size(); ++t) {
     s.thread(std::string(1, static_cast<char>('a' + t)), [&mine = *heaps[t], t] {
       const marked small = allocate(mine, between);
@@ -332,8 +321,8 @@ void long_rows_filled(sim::scene& s, unsigned moves) {
       deallocate(mine, other);
     });
   }
-  s.at_end([&all, &held, heaps] {
-    for (const marked& block : held.of[1]) deallocate(*heaps[0], block);
+  s.at_end([&all, heaps] {
+    for (const marked& block : all.held[1]) deallocate(*heaps[0], block);
     for (thread_heap* const heap : heaps) all.heaps.leave(*heap);
     all.expect_empty();
   });
@@ -379,7 +368,6 @@ region& pushed_without_notice(const marked& block) {
 /// If the schedule decides how long, few schedules have this; with `for_sure` each does.
 void told_of_late(sim::scene& s, bool for_sure) {
   auto& all = s.make<tested_heaps>();
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   thread_heap& theirs = *all.heaps.adopt();
   auto& pushed = s.make<std::atomic<bool>>(false);
@@ -388,43 +376,43 @@ void told_of_late(sim::scene& s, bool for_sure) {
   auto& ended = s.make<std::atomic<int>>(0);
   const marked small = allocate(mine, 40);
   deallocate(mine, allocate(mine, 40));
-  for (std::size_t i = 0; i <= of_region; ++i) held.of[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
+  for (std::size_t i = 0; i <= of_region; ++i) all.held[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
   // The owner has the full region again, and it has room.
-  deallocate(mine, held.of[0].front());
+  deallocate(mine, all.held[0].front());
   mine.free_empty_regions();
   s.thread("other", [&, for_sure] {
     if (for_sure) {
-      region& r = pushed_without_notice(held.of[1].front());
+      region& r = pushed_without_notice(all.held[1].front());
       pushed = true;
       wait_until(emptied);
       mine.notify(r);
       told = true;
     } else {
-      deallocate(theirs, held.of[1].front());
+      deallocate(theirs, all.held[1].front());
     }
     ++ended;
   });
   s.thread("owner", [&, for_sure] {
     if (for_sure) wait_until(pushed);
     // It is used up, then empty; and others take it.
-    for (std::size_t i = 0; i < of_region + 3; ++i) held.of[2].push_back(allocate(mine, wide));
-    for (std::size_t i = 1; i < held.of[0].size(); ++i) deallocate(mine, held.of[0][i]);
-    for (const marked& block : held.of[2]) deallocate(mine, block);
+    for (std::size_t i = 0; i < of_region + 3; ++i) all.held[2].push_back(allocate(mine, wide));
+    for (std::size_t i = 1; i < all.held[0].size(); ++i) deallocate(mine, all.held[0][i]);
+    for (const marked& block : all.held[2]) deallocate(mine, block);
     emptied = true;
     if (for_sure) wait_until(told);
     // Long enough for the notification.
     for (int i = 0; i < 60; ++i) deallocate(mine, allocate(mine, 40));
     mine.free_empty_regions();
-    for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide / 2));
+    for (std::size_t i = 0; i < of_region; ++i) all.held[3].push_back(allocate(mine, wide / 2));
     mine.free_empty_regions();
-    for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide));
+    for (std::size_t i = 0; i < of_region; ++i) all.held[3].push_back(allocate(mine, wide));
     ++ended;
   });
   // As a thread, because a thread cannot run for ever.
   s.thread("last", [&, small] {
     while (ended != 2) sim::wait_for_others();
     deallocate(mine, small);
-    for (const marked& block : held.of[3]) deallocate(mine, block);
+    for (const marked& block : all.held[3]) deallocate(mine, block);
     all.heaps.leave(mine);
     all.expect_empty();
   });
@@ -434,20 +422,19 @@ void told_of_late(sim::scene& s, bool for_sure) {
 /// frees blocks of it.
 void told_of_late_beside_another(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   thread_heap& theirs = *all.heaps.adopt();
-  for (std::size_t i = 0; i <= of_region; ++i) held.of[0].push_back(allocate(mine, wide));
+  for (std::size_t i = 0; i <= of_region; ++i) all.held[0].push_back(allocate(mine, wide));
   s.thread("alone", [&] {
-    deallocate(mine, held.of[0][0]);
+    deallocate(mine, all.held[0][0]);
     mine.free_empty_regions();
-    region& r = pushed_without_notice(held.of[0][1]);
-    while (r.state != region_state::current) held.of[1].push_back(allocate(mine, wide));
-    while (r.state == region_state::current) held.of[1].push_back(allocate(mine, wide));
-    deallocate(theirs, held.of[0][2]);
+    region& r = pushed_without_notice(all.held[0][1]);
+    while (r.state != region_state::current) all.held[1].push_back(allocate(mine, wide));
+    while (r.state == region_state::current) all.held[1].push_back(allocate(mine, wide));
+    deallocate(theirs, all.held[0][2]);
     mine.notify(r);
-    for (std::size_t i = 3; i < held.of[0].size(); ++i) deallocate(mine, held.of[0][i]);
-    for (const marked& block : held.of[1]) deallocate(mine, block);
+    for (std::size_t i = 3; i < all.held[0].size(); ++i) deallocate(mine, all.held[0][i]);
+    for (const marked& block : all.held[1]) deallocate(mine, block);
   });
   leave_at_end(s, all, {&mine});
 }
@@ -456,23 +443,22 @@ void told_of_late_beside_another(sim::scene& s) {
 void told_of_and_used(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 0;
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   thread_heap& other = *all.heaps.adopt();
   s.thread("alone", [&] {
-    for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i % 2].push_back(allocate(mine, wide));
+    for (std::size_t i = 0; i < 4 * of_region; ++i) all.held[i % 2].push_back(allocate(mine, wide));
     // Of three full regions: `other` allocates none yet, and notifies.
-    for (const marked& block : held.of[0]) deallocate(other, block);
+    for (const marked& block : all.held[0]) deallocate(other, block);
     // Then one of these is current, the others have room.
-    for (std::size_t i = 0; i < of_region; ++i) held.of[2].push_back(allocate(mine, wide));
-    held.of[3].push_back(allocate(other, wide));
-    for (const marked& block : held.of[1]) deallocate(other, block);
+    for (std::size_t i = 0; i < of_region; ++i) all.held[2].push_back(allocate(mine, wide));
+    all.held[3].push_back(allocate(other, wide));
+    for (const marked& block : all.held[1]) deallocate(other, block);
     for (std::size_t i = 0; i < 4 * of_region; ++i) {
-      held.of[2].push_back(allocate(mine, wide));
-      held.of[3].push_back(allocate(other, wide));
+      all.held[2].push_back(allocate(mine, wide));
+      all.held[3].push_back(allocate(other, wide));
     }
-    for (const marked& block : held.of[2]) deallocate(mine, block);
-    for (const marked& block : held.of[3]) deallocate(other, block);
+    for (const marked& block : all.held[2]) deallocate(mine, block);
+    for (const marked& block : all.held[3]) deallocate(other, block);
   });
   leave_at_end(s, all, {&mine, &other});
 }
@@ -480,16 +466,15 @@ void told_of_and_used(sim::scene& s) {
 /// Threads come and go; there are no more heaps than there are threads.
 void heaps_handed_on(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
-  auto& held = s.make<held_blocks>();
   for (const std::size_t t : {0U, 1U, 2U}) {
     s.thread(std::string(1, static_cast<char>('a' + t)), [&, t] {
       for (int life = 0; life < 2; ++life) {
         thread_heap* const mine = all.heaps.adopt();
         sim::require(mine != nullptr, "there is no heap");
-        for (const marked& block : held.of[t]) deallocate(*mine, block);
-        held.of[t].clear();
-        held.of[t].push_back(allocate(*mine, wide));
-        held.of[t].push_back(allocate(*mine, 40));
+        for (const marked& block : all.held[t]) deallocate(*mine, block);
+        all.held[t].clear();
+        all.held[t].push_back(allocate(*mine, wide));
+        all.held[t].push_back(allocate(*mine, 40));
         all.heaps.leave(*mine);
       }
     });
@@ -497,7 +482,7 @@ void heaps_handed_on(sim::scene& s) {
   s.at_end([&] {
     sim::require(all.heaps.count().heaps <= 3, "a heap is not handed on");
     thread_heap& mine = *all.heaps.adopt();
-    for (const auto& blocks : held.of) {
+    for (const auto& blocks : all.held) {
       for (const marked& block : blocks) deallocate(mine, block);
     }
     all.heaps.leave(mine);
@@ -526,12 +511,11 @@ void large_blocks_beside(sim::scene& s) {
 /// While fork() copies the process, only the heaps that are marked as busy are half changed.
 void copies_of_the_process(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
-  auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   thread_heap& theirs = *all.heaps.adopt();
   s.thread("allocates", [&] {
-    for (int i = 0; i < 2; ++i) held.of[0].push_back(allocate(mine, 300'000));
-    all.heaps.with_shared([&](thread_heap& heap) { held.of[0].push_back(allocate(heap, 40)); });
+    for (int i = 0; i < 2; ++i) all.held[0].push_back(allocate(mine, 300'000));
+    all.heaps.with_shared([&](thread_heap& heap) { all.held[0].push_back(allocate(heap, 40)); });
     const thread_heap* const more = all.heaps.adopt();
     sim::require(more != nullptr, "there is no heap");
   });
