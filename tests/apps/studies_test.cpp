@@ -22,21 +22,20 @@
 namespace espalier::app {
 namespace {
 
-using ::testing::DoubleNear;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::Optional;
-using ::testing::Pair;
-using ::testing::SizeIs;
+using namespace ::testing;
 
 constexpr auto agrees = agreement::agrees;
 constexpr auto differs = agreement::differs;
 constexpr auto unknown = agreement::not_measurable;
 
+using judged_as = std::vector<agreement>;
+using found_claims = std::vector<std::pair<std::string, agreement>>;
+using texts = std::vector<std::string>;
+using sizes_found = std::vector<std::uint64_t>;
+using points = decltype(chart_curve::points);
+
 template <class Findings>
-std::vector<agreement> verdicts(const Findings& findings) {
+judged_as verdicts(const Findings& findings) {
   std::vector<agreement> all;
   for (const judged_claim& f : findings) all.push_back(f.ours.verdict);
   return all;
@@ -201,7 +200,7 @@ TEST(study_claims, are_judged_where_and_at_what_size_the_paper_has_them) {
       measured.add("a", k, steady(150));
       measured.add("b", k, steady(100));
     }
-    std::vector<std::pair<std::string, agreement>> found;
+    found_claims found;
     for (const finding& f : judge_all(claims, measured, keys))
       found.emplace_back(f.paper + " " + std::to_string(f.keys), f.ours.verdict);
     return found;
@@ -211,17 +210,21 @@ TEST(study_claims, are_judged_where_and_at_what_size_the_paper_has_them) {
   const std::string here = "of haswell ";
   const std::string alone = "of haswell alone ";
   const std::string paper = "1000000";
-  EXPECT_THAT(judged("haswell", {million}),
-              ElementsAre(Pair(all + paper, agrees), Pair(here + paper, agrees), Pair(alone + paper, agrees),
-                          Pair(any + paper, agrees)));
-  EXPECT_THAT(judged("abu_dhabi", {million}),
-              ElementsAre(Pair(all + paper, agrees), Pair(any + paper, agrees)));
-  EXPECT_THAT(judged("", {million}), ElementsAre(Pair(all + paper, agrees), Pair(here + paper, agrees),
-                                                 Pair(alone + paper, unknown), Pair(any + paper, agrees)));
-  EXPECT_THAT(judged("haswell", {500}), ElementsAre(Pair(all + "500", unknown), Pair(here + "500", unknown),
-                                                    Pair(alone + "500", unknown), Pair(any + "500", agrees)));
-  EXPECT_THAT(judged("abu_dhabi", {500, million}),
-              ElementsAre(Pair(all + paper, agrees), Pair(any + "500", agrees), Pair(any + paper, agrees)));
+  EXPECT_EQ(
+      judged("haswell", {million}),
+      (found_claims{
+          {all + paper, agrees}, {here + paper, agrees}, {alone + paper, agrees}, {any + paper, agrees}}));
+  EXPECT_EQ(judged("abu_dhabi", {million}), (found_claims{{all + paper, agrees}, {any + paper, agrees}}));
+  EXPECT_EQ(
+      judged("", {million}),
+      (found_claims{
+          {all + paper, agrees}, {here + paper, agrees}, {alone + paper, unknown}, {any + paper, agrees}}));
+  EXPECT_EQ(
+      judged("haswell", {500}),
+      (found_claims{
+          {all + "500", unknown}, {here + "500", unknown}, {alone + "500", unknown}, {any + "500", agrees}}));
+  EXPECT_EQ(judged("abu_dhabi", {500, million}),
+            (found_claims{{all + paper, agrees}, {any + "500", agrees}, {any + paper, agrees}}));
 }
 
 TEST(atc18_study, claims_speak_of_maps_that_their_figure_measures) {
@@ -266,16 +269,15 @@ cost_readings with(double one, double other, std::uint64_t peak_kib = 100) {
 std::vector<agreement> verdicts(const cost_readings& measured) { return app::verdicts(judge(measured)); }
 
 TEST(malloc_speed_study, is_a_matter_of_the_geometric_mean_and_of_each_benchmark_s_memory) {
-  EXPECT_THAT(verdicts(with(1, 1)), ElementsAre(agrees, agrees, agrees));
-  EXPECT_THAT(verdicts(with(2, 0.6)), ElementsAre(agrees, agrees, agrees)) << "1.095";
-  EXPECT_THAT(verdicts(with(2, 0.7)), ElementsAre(differs, agrees, agrees)) << "1.18";
-  EXPECT_THAT(verdicts(with(3, 3)), ElementsAre(differs, differs, agrees))
-      << "as fast as glibc is not faster";
+  EXPECT_EQ(verdicts(with(1, 1)), (judged_as{agrees, agrees, agrees}));
+  EXPECT_EQ(verdicts(with(2, 0.6)), (judged_as{agrees, agrees, agrees})) << "1.095";
+  EXPECT_EQ(verdicts(with(2, 0.7)), (judged_as{differs, agrees, agrees})) << "1.18";
+  EXPECT_EQ(verdicts(with(3, 3)), (judged_as{differs, differs, agrees})) << "as fast as glibc is not faster";
   const auto said = judge(with(2, 0.6)).front().ours.sentence;
   EXPECT_THAT(said, HasSubstr("1.10 x the time of mimalloc"));
   EXPECT_THAT(said, HasSubstr("at most 2.00 x (larson)"));
-  EXPECT_THAT(verdicts(with(1, 1, 130)), ElementsAre(agrees, agrees, agrees));
-  EXPECT_THAT(verdicts(with(1, 1, 131)), ElementsAre(agrees, agrees, differs));
+  EXPECT_EQ(verdicts(with(1, 1, 130)), (judged_as{agrees, agrees, agrees}));
+  EXPECT_EQ(verdicts(with(1, 1, 131)), (judged_as{agrees, agrees, differs}));
   EXPECT_THAT(judge(with(1, 1, 131)).back().ours.sentence,
               HasSubstr("1.00 x with larson, 1.31 x with xmalloc"));
 }
@@ -285,24 +287,24 @@ TEST(malloc_speed_study, a_ratio_is_the_median_of_those_of_the_rounds) {
   // What slows the machine for a round slows both.
   all.add("larson", "glibc", {{10, 100, 10}, 50});
   all.add("larson", "index-aware", {{5, 50, 20}, 60});
-  EXPECT_THAT(all.ratio("larson", "index-aware", "glibc"), Optional(0.5));
-  EXPECT_THAT(all.ratio("larson", "glibc", "index-aware"), Optional(2.0));
-  EXPECT_THAT(all.memory_ratio("larson", "index-aware", "glibc"), Optional(1.2));
+  EXPECT_EQ(all.ratio("larson", "index-aware", "glibc"), 0.5);
+  EXPECT_EQ(all.ratio("larson", "glibc", "index-aware"), 2.0);
+  EXPECT_EQ(all.memory_ratio("larson", "index-aware", "glibc"), 1.2);
   all.add("g++", "glibc", {{1}, 10});
   EXPECT_EQ(all.mean(&cost_readings::ratio, "index-aware", "glibc"), std::nullopt)
       << "a benchmark is missing";
   all.add("g++", "index-aware", {{2}, 10});
-  EXPECT_THAT(all.mean(&cost_readings::ratio, "index-aware", "glibc"), Optional(DoubleNear(1.0, 1e-9)));
-  EXPECT_THAT(all.benchmarks(), ElementsAre("larson", "g++"));
-  EXPECT_THAT(all.mallocs(), ElementsAre("glibc", "index-aware"));
+  EXPECT_NEAR(all.mean(&cost_readings::ratio, "index-aware", "glibc").value_or(0), 1.0, 1e-9);
+  EXPECT_EQ(all.benchmarks(), (texts{"larson", "g++"}));
+  EXPECT_EQ(all.mallocs(), (texts{"glibc", "index-aware"}));
 }
 
 TEST(malloc_speed_study, what_was_not_measured_is_not_judged) {
-  EXPECT_THAT(verdicts(cost_readings{}), ElementsAre(unknown, unknown, unknown));
+  EXPECT_EQ(verdicts(cost_readings{}), (judged_as{unknown, unknown, unknown}));
   cost_readings all;
   all.add("larson", "glibc", {{10}, 50});
   all.add("larson", "index-aware", {{5}, 60});
-  EXPECT_THAT(verdicts(all), ElementsAre(unknown, agrees, unknown));
+  EXPECT_EQ(verdicts(all), (judged_as{unknown, agrees, unknown}));
   EXPECT_THAT(judge(all).front().ours.sentence, HasSubstr("mimalloc or index-aware was not measured"));
 }
 
@@ -310,11 +312,11 @@ TEST(malloc_speed_study, memory_has_a_mean_where_none_is_missing) {
   cost_readings all;
   all.add("larson", "glibc", {{1}, 100});
   all.add("larson", "index-aware", {{1}, 200});
-  EXPECT_THAT(all.mean(&cost_readings::memory_ratio, "index-aware", "glibc"), Optional(DoubleNear(2, 1e-9)));
+  EXPECT_NEAR(all.mean(&cost_readings::memory_ratio, "index-aware", "glibc").value_or(0), 2, 1e-9);
   all.add("g++", "glibc", {{1}, 100});
   EXPECT_EQ(all.mean(&cost_readings::memory_ratio, "index-aware", "glibc"), std::nullopt);
   all.add("g++", "index-aware", {{1}, 50});
-  EXPECT_THAT(all.mean(&cost_readings::memory_ratio, "index-aware", "glibc"), Optional(DoubleNear(1, 1e-9)));
+  EXPECT_NEAR(all.mean(&cost_readings::memory_ratio, "index-aware", "glibc").value_or(0), 1, 1e-9);
 }
 
 TEST(malloc_speed_figures, have_the_claim_about_each) {
@@ -334,7 +336,7 @@ TEST(malloc_speed_figures, have_the_claim_about_each) {
   EXPECT_TRUE(figures[3].findings.empty());
 }
 
-auto held_against(double y) { return Optional(::testing::Field(&chart_limit::y, y)); }
+double limit_of(const chart& c) { return c.limit.value().y; }
 
 /// "index-aware 1.10" and so on.
 std::vector<std::string> shown(const chart& c) {
@@ -350,17 +352,17 @@ std::vector<std::string> shown(const chart& c) {
 
 TEST(malloc_speed_figures, bars_are_ratios_and_their_means) {
   const auto figures = figures_of(with(2, 0.6), {});
-  EXPECT_THAT(shown(figures[0].charts[0]),
-              ElementsAre("glibc 3.00 peer", "jemalloc 1.20 peer", "mimalloc 1.00 peer", "index-aware 1.10"));
-  EXPECT_THAT(figures[0].charts[0].limit, held_against(most_time));
+  EXPECT_EQ(shown(figures[0].charts[0]),
+            (texts{"glibc 3.00 peer", "jemalloc 1.20 peer", "mimalloc 1.00 peer", "index-aware 1.10"}));
+  EXPECT_EQ(limit_of(figures[0].charts[0]), most_time);
   EXPECT_EQ(figures[0].charts[1].title, "larson");
-  EXPECT_THAT(shown(figures[0].charts[1]).back(), "index-aware 2.00");
-  EXPECT_THAT(shown(figures[1].charts[2]).back(), "index-aware 0.20");
-  EXPECT_THAT(figures[1].charts[0].limit, held_against(1));
-  EXPECT_THAT(shown(figures[2].charts[1]),
-              ElementsAre("glibc 0.90 peer", "jemalloc 1.00 peer", "mimalloc 1.20 peer", "index-aware 1.00"));
+  EXPECT_EQ(shown(figures[0].charts[1]).back(), "index-aware 2.00");
+  EXPECT_EQ(shown(figures[1].charts[2]).back(), "index-aware 0.20");
+  EXPECT_EQ(limit_of(figures[1].charts[0]), 1);
+  EXPECT_EQ(shown(figures[2].charts[1]),
+            (texts{"glibc 0.90 peer", "jemalloc 1.00 peer", "mimalloc 1.20 peer", "index-aware 1.00"}));
   EXPECT_FALSE(figures[2].charts[0].limit) << "memory is asked of each benchmark";
-  EXPECT_THAT(figures[2].charts[1].limit, held_against(most_memory));
+  EXPECT_EQ(limit_of(figures[2].charts[1]), most_memory);
 }
 
 TEST(malloc_speed_figures, whiskers_are_those_of_rounds) {
@@ -390,12 +392,9 @@ TEST(malloc_speed_figures, classes_cost_what_their_tables_say) {
   const charted_figure classes = figures_of({}, {}).back();
   ASSERT_EQ(classes.charts.size(), 4U);
   // As preload/README.md has them.
-  EXPECT_THAT(shown(classes.charts[1]),
-              ElementsAre("glibc 1.12 peer", "jemalloc 1.09 peer", "index-aware 1.21"));
-  EXPECT_THAT(shown(classes.charts[2]),
-              ElementsAre("glibc 1.03 peer", "jemalloc 1.09 peer", "index-aware 1.10"));
-  EXPECT_THAT(shown(classes.charts[3]),
-              ElementsAre("glibc 1.01 peer", "jemalloc 1.08 peer", "index-aware 1.03"));
+  EXPECT_EQ(shown(classes.charts[1]), (texts{"glibc 1.12 peer", "jemalloc 1.09 peer", "index-aware 1.21"}));
+  EXPECT_EQ(shown(classes.charts[2]), (texts{"glibc 1.03 peer", "jemalloc 1.09 peer", "index-aware 1.10"}));
+  EXPECT_EQ(shown(classes.charts[3]), (texts{"glibc 1.01 peer", "jemalloc 1.08 peer", "index-aware 1.03"}));
   const chart& curves = classes.charts.front();
   ASSERT_EQ(curves.curves.size(), 3U);
   for (const chart_curve& curve : curves.curves) {
@@ -457,15 +456,15 @@ judgement changed_ring(std::size_t claim, const std::vector<std::pair<point, pla
 
 TEST(malloc_tsx_study, steps_through_the_sizes_that_glibc_makes_bad_and_overloads) {
   const auto sizes = node_sizes();
-  EXPECT_THAT(sizes, SizeIs(128));
+  EXPECT_EQ(sizes.size(), 128U);
   EXPECT_EQ(sizes.front(), 48U);
   EXPECT_EQ(sizes.back(), 4096U);
   EXPECT_TRUE(std::ranges::is_sorted(sizes));
   for (const std::uint64_t size : {496U, 512U, 1008U, 2032U, 4080U})
     EXPECT_NE(std::ranges::find(sizes, size), sizes.end()) << size;
-  EXPECT_THAT(as_published().overloaded("glibc", 12), ElementsAre(496));
-  EXPECT_THAT(as_published().overloaded("glibc", 15), ElementsAre(496));
-  EXPECT_THAT(as_published().overloaded("glibc", 16), ElementsAre());
+  EXPECT_EQ(as_published().overloaded("glibc", 12), (sizes_found{496}));
+  EXPECT_EQ(as_published().overloaded("glibc", 15), (sizes_found{496}));
+  EXPECT_EQ(as_published().overloaded("glibc", 16), (sizes_found{}));
 }
 
 TEST(malloc_tsx_study, ratios_are_of_rounds) {
@@ -491,8 +490,8 @@ TEST(malloc_tsx_claims, a_model_stands_for_the_malloc_and_is_named) {
   for (const std::size_t claim : {0U, 1U, 3U})
     EXPECT_THAT(findings[claim].ours.sentence, HasSubstr("glibc-model"));
   // The malloc itself was not measured then.
-  EXPECT_THAT(verdicts(judge_ring(as_published("glibc-model"), 128, here)),
-              ElementsAre(unknown, unknown, agrees, unknown, agrees));
+  EXPECT_EQ(verdicts(judge_ring(as_published("glibc-model"), 128, here)),
+            (judged_as{unknown, unknown, agrees, unknown, agrees}));
 }
 
 TEST(malloc_tsx_claims, of_the_papers_ring_hold_or_do_not) {
@@ -563,7 +562,7 @@ TEST(malloc_tsx_claims, what_was_not_measured_is_not_judged) {
     no_transactions.add({"index-aware", "tts", size}, steady(100, 2));
   }
   const auto findings = judge_ring(no_transactions, 128, here);
-  EXPECT_THAT(verdicts(findings), ElementsAre(agrees, unknown, agrees, unknown, unknown));
+  EXPECT_EQ(verdicts(findings), (judged_as{agrees, unknown, agrees, unknown, unknown}));
   EXPECT_THAT(findings[1].ours.sentence, HasSubstr("no transactions"));
   EXPECT_THAT(findings[3].ours.sentence, HasSubstr("random was not measured"));
   EXPECT_THAT(verdicts(judge_ring({}, 128, here)), Each(unknown));
@@ -605,7 +604,7 @@ TEST(malloc_tsx_claims, other_rings_are_not_the_papers) {
   for (const judged_claim& f : judge_ring(as_published(), 512, here))
     EXPECT_EQ(f.source(), "Beyond the paper");
   for (const judged_claim& f : judge_ring(as_published(), 128, here)) EXPECT_EQ(f.source(), "The paper");
-  EXPECT_THAT(verdicts(judge_ring(as_published(), 512, here)), ElementsAre(agrees, differs))
+  EXPECT_EQ(verdicts(judge_ring(as_published(), 512, here)), (judged_as{agrees, differs}))
       << "chance puts too many at one index at one size of three";
 }
 
@@ -758,32 +757,32 @@ TEST(malloc_tsx_figures, throughput_is_a_multiple_of_the_reference_at_the_same_s
   const chart c = charts_of(some(), true, {.ways = 12}).front();
   ASSERT_EQ(c.curves.size(), 4U);
   EXPECT_EQ(c.curves[0].name, "glibc, tle");
-  EXPECT_THAT(c.curves[0].points, ElementsAre(Pair(496, 0.5)));
-  EXPECT_THAT(c.curves[1].points, ElementsAre(Pair(496, 1.0)));
+  EXPECT_EQ(c.curves[0].points, (points{{496, 0.5}}));
+  EXPECT_EQ(c.curves[1].points, (points{{496, 1.0}}));
   EXPECT_EQ(c.curves[2].name, "index-aware, tle-learnt");
-  EXPECT_THAT(c.curves[2].points, ElementsAre(Pair(512, 1.5)));
-  EXPECT_THAT(c.curves[3].points, ElementsAre(Pair(496, 1.0), Pair(512, 1.0)));
+  EXPECT_EQ(c.curves[2].points, (points{{512, 1.5}}));
+  EXPECT_EQ(c.curves[3].points, (points{{496, 1.0}, {512, 1.0}}));
 }
 
 TEST(malloc_tsx_figures, loads_of_rings_are_held_against_the_ways) {
   const auto charts = charts_of(some(), true, {.ways = 12});
-  EXPECT_THAT(titles(charts), ElementsAre("Throughput", "Nodes at the fullest index",
-                                          "Sections that were elided", "Aborts for capacity"));
-  EXPECT_THAT(charts[1].limit, Optional(::testing::Field(&chart_limit::y, 12)));
+  EXPECT_EQ(titles(charts), (texts{"Throughput", "Nodes at the fullest index", "Sections that were elided",
+                                   "Aborts for capacity"}));
+  EXPECT_EQ(charts[1].limit.value().y, 12);
   EXPECT_EQ(charts[1].y, "nodes");
-  EXPECT_THAT(charts[1].curves[0].points, ElementsAre(Pair(496, 16)));
-  EXPECT_THAT(titles(charts_of(some(), false, {.ways = 12})),
-              ElementsAre("Throughput", "Sections that were elided", "Aborts for capacity"));
+  EXPECT_EQ(charts[1].curves[0].points, (points{{496, 16}}));
+  EXPECT_EQ(titles(charts_of(some(), false, {.ways = 12})),
+            (texts{"Throughput", "Sections that were elided", "Aborts for capacity"}));
 }
 
 TEST(malloc_tsx_figures, what_is_elided_is_drawn_where_there_are_transactions) {
   const auto charts = charts_of(some(), false, {.ways = 12});
   ASSERT_EQ(charts[1].curves.size(), 1U) << "a lock that learns is another matter";
-  EXPECT_THAT(charts[1].curves[0].points, ElementsAre(Pair(496, 0.25)));
-  EXPECT_THAT(charts[2].curves[0].points, ElementsAre(Pair(496, 0.5)));
+  EXPECT_EQ(charts[1].curves[0].points, (points{{496, 0.25}}));
+  EXPECT_EQ(charts[2].curves[0].points, (points{{496, 0.5}}));
   placed_readings plain;
   plain.add({"glibc", "tts", 64}, {{1}, 1, {}, {}});
-  EXPECT_THAT(titles(charts_of(plain, true, {.ways = 12})), ElementsAre("Nodes at the fullest index"))
+  EXPECT_EQ(titles(charts_of(plain, true, {.ways = 12})), (texts{"Nodes at the fullest index"}))
       << "nothing to be a multiple of";
 }
 

@@ -28,7 +28,6 @@ namespace espalier::inspect {
 namespace {
 
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -459,42 +458,52 @@ json written(const analysis& a, const std::vector<assertion_outcome>& outcomes =
   return json::parse(text);
 }
 
+/// What a file has at these JSON pointers, as text.
+void expect_at(const json& file, const std::vector<std::pair<std::string, std::string>>& expected) {
+  for (const auto& [where, text] : expected)
+    EXPECT_EQ(file.at(json::json_pointer(where)).dump(), text) << where;
+}
+
+/// That it has members, whose value is null.
+void expect_null(const json& file, const std::vector<std::string>& members) {
+  for (const std::string& where : members) expect_at(file, {{where, "null"}});
+}
+
 TEST(result, says_what_the_analysis_says) {
   const analysis a = analyze(lay_out(allocation_pattern_named("ndnd-paged"), 50'000), haswell());
   const json j = written(a, evaluate(parse_assertions("node.unused_l2<5%,descriptor.crossing<1%"), a));
-  EXPECT_EQ(j["schema"], "espalier-inspect/1");
-  EXPECT_EQ(j["subject"], "ndnd-paged");
-  EXPECT_EQ(j["facts"][0]["name"], "model");
-  EXPECT_EQ(j["geometry"]["name"], "haswell");
-  EXPECT_EQ(j["geometry"]["llc"], (json{{"sets", 2048}, {"ways", 20}, {"slices", 12}}));
-  EXPECT_EQ(j["geometry"]["tlb"]["l2"], 1024);
-  EXPECT_EQ(j["blocks"], 100'000);
+  expect_at(j, {{"/schema", R"("espalier-inspect/1")"},
+                {"/subject", R"("ndnd-paged")"},
+                {"/facts/0/name", R"("model")"},
+                {"/geometry/name", R"("haswell")"},
+                {"/geometry/llc", R"({"sets":2048,"slices":12,"ways":20})"},
+                {"/geometry/tlb/l2", "1024"},
+                {"/blocks", "100000"},
+                {"/findings/0/kind", R"("unused_sets")"},
+                {"/findings/0/type", R"("node")"},
+                {"/findings/0/other", R"("descriptor")"},
+                {"/findings/0/advice", R"("segregate")"},
+                {"/assertions/0/result", R"("fails")"},
+                {"/assertions/0/type", R"("node")"},
+                {"/assertions/1/result", R"("unavailable")"}});
   ASSERT_EQ(j["types"].size(), 2u);
   const json& of_node = j["types"][0];
-  EXPECT_EQ(of_node["name"], "node");
-  EXPECT_EQ(of_node["blocks"], 50'000);
-  EXPECT_EQ(of_node["searched"], true);
-  EXPECT_EQ(of_node["crossing"], 0.0);
-  EXPECT_EQ(of_node["size_classes"]["most"][0], (json{{"value", 64}, {"count", 50'000}}));
+  expect_at(of_node, {{"/name", R"("node")"},
+                      {"/blocks", "50000"},
+                      {"/searched", "true"},
+                      {"/crossing", "0.0"},
+                      {"/size_classes/most/0", R"({"count":50000,"value":64})"},
+                      {"/neighbours/0/type", R"("descriptor")"},
+                      {"/neighbours/0/in_line", "0"},
+                      {"/neighbours/1/type", R"("node")"},
+                      {"/pages/small", "0"},
+                      {"/pages/mixed_pages", of_node["pages"]["pages"].dump()}});
   const json& l2 = of_node["caches"]["l2"]["physical"];
-  EXPECT_EQ(l2["sets"], 512);
+  expect_at(l2, {{"/sets", "512"}, {"/heat/unused/0", "1"}});
   EXPECT_NEAR(l2["unused_share"].get<double>(), 0.5078, 0.0005);
   EXPECT_EQ(l2["heat"]["lines"].size(), 512u);
-  EXPECT_EQ(l2["heat"]["unused"][0], 1);
-  EXPECT_EQ(of_node["neighbours"][0]["type"], "descriptor");
-  EXPECT_EQ(of_node["neighbours"][0]["in_line"], 0);
-  EXPECT_GT(of_node["neighbours"][0]["in_pair"], 49'000);
-  EXPECT_EQ(of_node["neighbours"][1]["type"], "node");
-  EXPECT_EQ(of_node["pages"]["small"], 0);
-  EXPECT_EQ(of_node["pages"]["tlb_load"], of_node["pages"]["huge"].get<double>() / 1024);
-  EXPECT_EQ(of_node["pages"]["mixed_pages"], of_node["pages"]["pages"]);
-  EXPECT_EQ(j["findings"][0]["kind"], "unused_sets");
-  EXPECT_EQ(j["findings"][0]["type"], "node");
-  EXPECT_EQ(j["findings"][0]["other"], "descriptor");
-  EXPECT_EQ(j["findings"][0]["advice"], "segregate");
-  EXPECT_EQ(j["assertions"][0]["result"], "fails");
-  EXPECT_EQ(j["assertions"][0]["type"], "node");
-  EXPECT_EQ(j["assertions"][1]["result"], "unavailable");
+  EXPECT_GT(of_node["neighbours"][0]["in_pair"].get<double>(), 49'000);
+  EXPECT_EQ(of_node["pages"]["tlb_load"].get<double>(), of_node["pages"]["huge"].get<double>() / 1024);
 }
 
 TEST(result, what_is_not_known_is_null) {
@@ -504,20 +513,12 @@ TEST(result, what_is_not_known_is_null) {
   none.types_with_cells = 0;
   const analysis a = analyze(s, haswell(), none);
   const json j = written(a, evaluate(parse_assertions("unused_l2<5%"), a));
-  const json& t = j["types"][0];
-  for (const char* name : {"searched_straddling", "crossing", "lines_per_visit", "children"})
-    EXPECT_TRUE(t.contains(name) && t[name].is_null()) << name;
-  for (const char* name : {"small", "huge", "tlb_entries", "l1_tlb_load", "tlb_load"})
-    EXPECT_TRUE(t["pages"].contains(name) && t["pages"][name].is_null()) << name;
-  EXPECT_TRUE(t["caches"]["llc"].contains("physical"));
-  EXPECT_TRUE(t["caches"]["llc"]["physical"].is_null());
-  EXPECT_TRUE(t["caches"]["llc"]["virtual"]["heat"].is_null());
-  EXPECT_TRUE(j["types"][1]["pages"]["scatter"].is_null());
-  EXPECT_EQ(j["unknown"]["pointers"], "pointers were not searched for");
+  expect_null(j["types"][0], {"/searched_straddling", "/crossing", "/lines_per_visit", "/children",
+                              "/pages/small", "/pages/huge", "/pages/tlb_entries", "/pages/l1_tlb_load",
+                              "/pages/tlb_load", "/caches/llc/physical", "/caches/llc/virtual/heat"});
+  expect_null(j, {"/types/1/pages/scatter", "/assertions/0/figure", "/assertions/0/type"});
+  expect_at(j, {{"/unknown/pointers", R"("pointers were not searched for")"}, {"/findings", "[]"}});
   EXPECT_EQ(j["blind_spots"].size(), 4u);
-  EXPECT_TRUE(j["assertions"][0]["figure"].is_null());
-  EXPECT_TRUE(j["assertions"][0]["type"].is_null());
-  EXPECT_EQ(j["findings"], json::array());
 }
 
 TEST(result, what_is_known_to_be_nothing_is_not_null) {
@@ -525,9 +526,8 @@ TEST(result, what_is_known_to_be_nothing_is_not_null) {
   s.links_unknown.clear();
   s.frames_unknown.clear();
   const json j = written(analyze(s, haswell()));
-  EXPECT_EQ(j["types"][0]["children"], json::array());
-  EXPECT_TRUE(j["unknown"]["pointers"].is_null());
-  EXPECT_TRUE(j["unknown"]["frames"].is_null());
+  expect_at(j, {{"/types/0/children", "[]"}});
+  expect_null(j, {"/unknown/pointers", "/unknown/frames"});
 }
 
 TEST(result, children_and_false_sharing) {
@@ -535,29 +535,28 @@ TEST(result, children_and_false_sharing) {
                              {{0x1000, 32, 0, 0}, {0x1020, 32, 0, 1}});
   s.links = {{0, 1}};
   s.links_unknown.clear();
-  const json j = written(analyze(s, haswell()));
-  EXPECT_EQ(j["types"][0]["children"][0], (json{{"type", "b"},
-                                                {"parents", 1},
-                                                {"in_line", 1},
-                                                {"in_pair", 0},
-                                                {"in_adjacent_line", 0},
-                                                {"in_page", 1}}));
-  EXPECT_EQ(j["false_sharing"], (json::array({{{"written", "lock"}, {"other", "b"}, {"blocks", 1}}})));
-  EXPECT_EQ(j["types"][0]["mixed"], (json{{"in_line", 1}, {"in_pair", 1}, {"in_page", 1}}));
+  expect_at(written(analyze(s, haswell())),
+            {{"/types/0/children/0",
+              R"({"in_adjacent_line":0,"in_line":1,"in_page":1,"in_pair":0,"parents":1,"type":"b"})"},
+             {"/false_sharing", R"([{"blocks":1,"other":"b","written":"lock"}])"},
+             {"/types/0/mixed", R"({"in_line":1,"in_page":1,"in_pair":1})"}});
 }
 
 TEST(result, the_page_map_by_columns) {
   const snapshot s = make_snapshot("test", {{"a", false, {}, {}}, {"b", false, {}, {}}},
                                    {{0x1000, 32, 0, 0}, {0x1020, 48, 0, 1}, {0x9000, 8, 0, 1}});
-  EXPECT_EQ(written(analyze(s, haswell()))["page_map"], json::parse(R"({
-    "pages_per_cell": 1, "first_page": [1, 9], "pages": [1, 1], "mixed_pages": [1, 0], "bytes": [80, 8],
-    "types": [2, 1], "most": [[[1, 48], [0, 32]], [[1, 8]]]})"));
+  expect_at(written(analyze(s, haswell()))["page_map"], {{"/pages_per_cell", "1"},
+                                                         {"/first_page", "[1,9]"},
+                                                         {"/pages", "[1,1]"},
+                                                         {"/mixed_pages", "[1,0]"},
+                                                         {"/bytes", "[80,8]"},
+                                                         {"/types", "[2,1]"},
+                                                         {"/most", "[[[1,48],[0,32]],[[1,8]]]"}});
 }
 
 TEST(result, the_page_map_of_nothing_is_empty) {
-  const json map = written(analyze(make_snapshot("test", {}, {}), haswell()))["page_map"];
-  EXPECT_EQ(map["first_page"], json::array());
-  EXPECT_EQ(map["most"], json::array());
+  expect_at(written(analyze(make_snapshot("test", {}, {}), haswell())),
+            {{"/page_map/first_page", "[]"}, {"/page_map/most", "[]"}});
 }
 
 TEST(result, names_that_are_not_utf_8) {
