@@ -16,6 +16,10 @@ namespace {
 using preload_heap_misuse = heap_fixture;
 using preload_heap_misuse_death = heap_fixture;
 
+void deallocate_twice(thread_heap& heap, void* block) {
+  for (int i = 0; i < 2; ++i) heap_fixture::deallocate(heap, block);
+}
+
 TEST_F(preload_heap_misuse_death, of_a_pointer_into_a_block) {
   auto* const block = static_cast<std::byte*>(allocate(mine, 100));
   EXPECT_DEATH(heaps.adopt()->deallocate(block + 16), "espalier: free\\(\\): invalid pointer 0x[0-9a-f]+\n");
@@ -57,34 +61,19 @@ TEST_F(preload_heap_misuse_death, of_a_block_twice_running) {
     std::array<void*, 5> blocks{};
     for (void*& b : blocks) b = allocate(mine, bytes);
     deallocate(mine, blocks[3]);
-    EXPECT_DEATH(
-        {
-          deallocate(mine, blocks[1]);
-          deallocate(mine, blocks[1]);
-        },
-        "double free, or never handed out: 0x");
+    EXPECT_DEATH(deallocate_twice(mine, blocks[1]), "double free, or never handed out: 0x");
     // In a region that has nothing else to give out.
     std::vector<void*> more;
     do {
       more.push_back(allocate(mine, bytes));
     } while (region_of(more.back()) == region_of(blocks[0]));
-    EXPECT_DEATH(
-        {
-          deallocate(mine, blocks[1]);
-          deallocate(mine, blocks[1]);
-        },
-        "double free");
+    EXPECT_DEATH(deallocate_twice(mine, blocks[1]), "double free");
     deallocate(mine, blocks[1]);
     EXPECT_DEATH(mine.deallocate(blocks[1]), "double free") << "by the longer path";
   }
   std::array<void*, 2> aligned{};
   for (void*& b : aligned) b = mine.allocate_aligned(700, 256);
-  EXPECT_DEATH(
-      {
-        deallocate(mine, aligned[0]);
-        deallocate(mine, aligned[0]);
-      },
-      "double free");
+  EXPECT_DEATH(deallocate_twice(mine, aligned[0]), "double free");
 }
 
 TEST_F(preload_heap_misuse, takes_blocks_back_again_that_it_handed_out_again) {
@@ -123,43 +112,23 @@ TEST_F(preload_heap_misuse, knows_addresses_that_no_mapping_gets_unasked) {
 
 TEST_F(preload_heap_misuse_death, of_blocks_of_which_more_come_back_than_were_handed_out) {
   void* const only = allocate(mine, 700);
-  EXPECT_DEATH(
-      {
-        deallocate(mine, only);
-        deallocate(mine, only);
-      },
-      "double free");
+  EXPECT_DEATH(deallocate_twice(mine, only), "double free");
   void* const aligned = mine.allocate_aligned(700, 256);
-  EXPECT_DEATH(
-      {
-        deallocate(mine, aligned);
-        deallocate(mine, aligned);
-      },
-      "double free");
+  EXPECT_DEATH(deallocate_twice(mine, aligned), "double free");
   // The last two of a region that is not current.
   std::vector<void*> blocks;
   while (heaps.count().regions < 4) blocks.push_back(allocate(mine, 20'000));
   const auto in_first = [&](const void* b) { return region_of(b) == region_of(blocks.front()); };
   const auto last_two = std::find_if_not(blocks.begin(), blocks.end(), in_first) - 2;
   for (auto b = blocks.begin(); b != last_two; ++b) deallocate(mine, *b);
-  EXPECT_DEATH(
-      {
-        deallocate(mine, *last_two);
-        deallocate(mine, *last_two);
-      },
-      "double free");
+  EXPECT_DEATH(deallocate_twice(mine, *last_two), "double free");
 }
 
 TEST_F(preload_heap_misuse_death, of_anothers_block_twice) {
   thread_heap& other = *heaps.adopt();
   std::array<void*, 3> blocks{};
   for (void*& b : blocks) b = allocate(mine, 700);
-  EXPECT_DEATH(
-      {
-        deallocate(other, blocks[0]);
-        deallocate(other, blocks[0]);
-      },
-      "double free");
+  EXPECT_DEATH(deallocate_twice(other, blocks[0]), "double free");
   EXPECT_DEATH(
       {
         for (const int i : {0, 1, 2, 0}) deallocate(other, blocks[static_cast<std::size_t>(i)]);

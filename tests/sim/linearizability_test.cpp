@@ -713,22 +713,14 @@ TEST(limits, a_limit_on_one_key_hides_no_violation_of_another) {
 // ---- size ----
 
 TEST(size, a_million_operations_on_a_thousand_keys) {
-  random_history_options options;
-  options.threads = 8;
-  options.operations = 1'000'000;
-  options.keys = 1000;
-  options.values = 1000;
+  const random_history_options options{.threads = 8, .operations = 1'000'000, .keys = 1000, .values = 1000};
   const history h = random_history(options, 1).make();
   ASSERT_EQ(h.operations().size(), 1'000'000);
   EXPECT_EQ(check(h).result, linearizable);
 }
 
 TEST(size, twelve_threads_on_one_key) {
-  random_history_options options;
-  options.threads = 12;
-  options.operations = 60;
-  options.keys = 1;
-  options.values = 5;
+  random_history_options options{.threads = 12, .operations = 60, .keys = 1, .values = 5};
   std::size_t violations = 0;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     options.wrong = 0;
@@ -743,12 +735,7 @@ TEST(size, twelve_threads_on_one_key) {
 }
 
 TEST(size, one_busy_key_without_a_pause) {
-  random_history_options options;
-  options.threads = 8;
-  options.operations = 50'000;
-  options.keys = 1;
-  options.values = 3;
-  history h = random_history(options, 3).make();
+  history h = random_history({.threads = 8, .operations = 50'000, .keys = 1, .values = 3}, 3).make();
   EXPECT_EQ(check(h).result, linearizable);
   h.add(found(77, 60'000, 60'001));
   EXPECT_EQ(check(h).result, violation);

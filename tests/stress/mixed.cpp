@@ -342,6 +342,27 @@ void expect_conserved(operations& map, const settings& s, const std::vector<work
   EXPECT_EQ(map.size(), present);
 }
 
+/// Calls work(t) in so many threads, which are interrupted if that is asked for.
+template <class Work>
+void run_threads(std::size_t count, bool interrupted, const Work& work) {
+  std::barrier start(static_cast<std::ptrdiff_t>(count));
+  std::latch finished(static_cast<std::ptrdiff_t>(count));
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    threads.emplace_back([&, t] {
+      start.arrive_and_wait();
+      work(t);
+      finished.count_down();
+    });
+  }
+  {
+    std::optional<interruptions> disturb;
+    if (interrupted) disturb.emplace(threads);
+    finished.wait();
+  }
+  for (std::thread& t : threads) t.join();
+}
+
 void stress(const subject_type& type, settings s) {
   s.operations_each = scaled(type, s.operations_each);
   const auto map = make(type);
@@ -350,22 +371,7 @@ void stress(const subject_type& type, settings s) {
     std::vector<worker> workers;
     workers.reserve(s.threads);
     for (std::size_t t = 0; t < s.threads; ++t) workers.emplace_back(type, s, t, dog);
-    std::barrier start(static_cast<std::ptrdiff_t>(s.threads));
-    std::latch finished(static_cast<std::ptrdiff_t>(s.threads));
-    std::vector<std::thread> threads;
-    for (worker& w : workers) {
-      threads.emplace_back([&] {
-        start.arrive_and_wait();
-        w.run(*map);
-        finished.count_down();
-      });
-    }
-    {
-      std::optional<interruptions> disturb;
-      if (s.interrupted) disturb.emplace(threads);
-      finished.wait();
-    }
-    for (std::thread& t : threads) t.join();
+    run_threads(s.threads, s.interrupted, [&](std::size_t t) { workers[t].run(*map); });
     for (const worker& w : workers) {
       EXPECT_EQ(w.wrong, "");
     }
@@ -518,62 +524,51 @@ ESPALIER_CHECK(stress, updates_add_up) {
   std::vector<std::string> wrong(count);
   {
     watchdog dog(type, *map);
-    std::latch finished(static_cast<std::ptrdiff_t>(count));
-    std::vector<std::thread> threads;
-    for (std::size_t t = 0; t < count; ++t) {
-      threads.emplace_back([&, t] {
-        random_source random(2004, t);
-        sums& mine = of_thread[t];
-        const auto step = [&](operations& with) {
-          const key k = random.below(keys);
-          const value amount = 1 + random.below(1000);
-          const std::uint64_t kind = random.below(16);
-          if (kind == 0) {
-            dog.begin(t, map_operation::extract, k);
-            mine.taken[k] += with.extract(k).value_or(0);
-          } else if (kind == 1) {
-            dog.begin(t, map_operation::exchange, k);
-            mine.taken[k] += with.exchange(k, amount).value_or(0);
+    run_threads(count, true, [&](std::size_t t) {
+      random_source random(2004, t);
+      sums& mine = of_thread[t];
+      const auto step = [&](operations& with) {
+        const key k = random.below(keys);
+        const value amount = 1 + random.below(1000);
+        const std::uint64_t kind = random.below(16);
+        if (kind == 0) {
+          dog.begin(t, map_operation::extract, k);
+          mine.taken[k] += with.extract(k).value_or(0);
+        } else if (kind == 1) {
+          dog.begin(t, map_operation::exchange, k);
+          mine.taken[k] += with.exchange(k, amount).value_or(0);
+          mine.added[k] += amount;
+        } else {
+          // Throws in its first call, in the next one, or later than it is ever asked.
+          const std::uint64_t patience = random.below(8);
+          std::uint64_t calls = 0;
+          std::optional<value> computed_from;
+          dog.begin(t, map_operation::update, k);
+          try {
+            const std::optional<value> before = with.update(k, [&](std::optional<value> now) {
+              if (calls++ == patience) throw given_up();
+              computed_from = now;
+              return now.value_or(0) + amount;
+            });
             mine.added[k] += amount;
-          } else {
-            // Throws in its first call, in the next one, or later than it is ever asked.
-            const std::uint64_t patience = random.below(8);
-            std::uint64_t calls = 0;
-            std::optional<value> computed_from;
-            dog.begin(t, map_operation::update, k);
-            try {
-              const std::optional<value> before = with.update(k, [&](std::optional<value> now) {
-                if (calls++ == patience) throw given_up();
-                computed_from = now;
-                return now.value_or(0) + amount;
-              });
-              mine.added[k] += amount;
-              if (before != computed_from)
-                wrong[t] =
-                    "an update of key " + std::to_string(k) + " returns another value than it added to";
-            } catch (const given_up&) {  // and has added nothing
-            }
-          }
-        };
-        for (std::uint64_t i = 0; i < steps && wrong[t].empty(); i += 16) {
-          const auto some = [&](operations& with) {
-            for (int j = 0; j < 16; ++j) step(with);
-          };
-          if (t % 2 == 0) {
-            some(map->plain());
-          } else {
-            map->with_guard(some);
+            if (before != computed_from)
+              wrong[t] = "an update of key " + std::to_string(k) + " returns another value than it added to";
+          } catch (const given_up&) {  // and has added nothing
           }
         }
-        dog.done(t);
-        finished.count_down();
-      });
-    }
-    {
-      const interruptions disturb(threads);
-      finished.wait();
-    }
-    for (std::thread& t : threads) t.join();
+      };
+      for (std::uint64_t i = 0; i < steps && wrong[t].empty(); i += 16) {
+        const auto some = [&](operations& with) {
+          for (int j = 0; j < 16; ++j) step(with);
+        };
+        if (t % 2 == 0) {
+          some(map->plain());
+        } else {
+          map->with_guard(some);
+        }
+      }
+      dog.done(t);
+    });
   }
   std::size_t present = 0;
   for (key k = 0; k < keys; ++k) {
