@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
 #include "espalier/hw/pause.hpp"
@@ -169,11 +168,7 @@ void process_ends(const char*) noexcept {
 
 }  // namespace espalier::preload
 
-using espalier::preload::caller;
-using espalier::preload::engine;
-using espalier::preload::following;
-using espalier::preload::forward;
-using espalier::preload::is_ours;
+using namespace espalier::preload;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -204,8 +199,8 @@ int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
 }
 
 int pthread_mutex_init(pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes) noexcept {
-  static_cast<void>(espalier::preload::current_stage());
-  if (following.init == nullptr) return espalier::preload::initialise(*mutex, attributes);
+  static_cast<void>(current_stage());
+  if (following.init == nullptr) return initialise(*mutex, attributes);
   return following.init(mutex, attributes);
 }
 

@@ -20,19 +20,7 @@
 
 namespace {
 
-using espalier::preload::allocate;
-using espalier::preload::allocate_slowly;
-using espalier::preload::block_of_heap;
-using espalier::preload::deallocate;
-using espalier::preload::next_operator_named;
-using espalier::preload::page_bytes;
-using espalier::preload::process_heaps;
-using espalier::preload::process_registry;
-using espalier::preload::rounded_up;
-using espalier::preload::this_heap;
-using espalier::preload::thread_heap;
-using espalier::preload::thread_heaps;
-using espalier::preload::usable_bytes;
+using namespace espalier::preload;
 
 constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 
@@ -86,7 +74,7 @@ Info info_of(const thread_heaps::figures& f) noexcept {
     constexpr std::size_t most = static_cast<std::size_t>(std::numeric_limits<number>::max());
     return static_cast<number>(n < most ? n : most);
   };
-  const std::size_t of_regions = f.regions * espalier::preload::region_bytes + f.empty_bytes;
+  const std::size_t of_regions = f.regions * region_bytes + f.empty_bytes;
   const std::size_t used = f.used_bytes - f.large_bytes;
   Info info{};
   info.arena = as_number(of_regions);
@@ -158,7 +146,7 @@ void* pvalloc(std::size_t bytes) noexcept {
 
 std::size_t malloc_usable_size(void* block) noexcept { return usable_bytes(process_registry, block); }
 
-int malloc_trim(std::size_t) noexcept { return espalier::preload::return_empty_memory() ? 1 : 0; }
+int malloc_trim(std::size_t) noexcept { return return_empty_memory() ? 1 : 0; }
 
 int mallopt(int, int) noexcept { return 1; }
 
@@ -168,12 +156,12 @@ struct mallinfo mallinfo() noexcept { return info_of<struct mallinfo>(process_he
 struct mallinfo2 mallinfo2() noexcept { return info_of<struct mallinfo2>(process_heaps.count()); }
 #endif
 
-void malloc_stats() noexcept { espalier::preload::write_figures(STDERR_FILENO); }
+void malloc_stats() noexcept { write_figures(STDERR_FILENO); }
 
 int malloc_info(int options, FILE* to) noexcept {
   if (options != 0) return EINVAL;
   const thread_heaps::figures f = process_heaps.count();
-  const std::size_t of_regions = f.regions * espalier::preload::region_bytes;
+  const std::size_t of_regions = f.regions * region_bytes;
   return fprintf(
              to,
              "<malloc version=\"1\">\n<heaps count=\"%zu\"/>\n<total type=\"rest\" count=\"%zu\" "

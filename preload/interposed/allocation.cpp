@@ -120,21 +120,7 @@ class next_operator {
 }  // namespace
 }  // namespace espalier::preload
 
-using espalier::preload::aligned_from_bootstrap;
-using espalier::preload::array_from_bootstrap;
-using espalier::preload::bootstrap;
-using espalier::preload::from_bootstrap;
-using espalier::preload::next;
-using espalier::preload::next_malloc;
-using espalier::preload::next_operator;
-using espalier::preload::out_of_memory;
-using espalier::preload::page_bytes;
-using espalier::preload::pages_from_bootstrap;
-using espalier::preload::process_recorder;
-using espalier::preload::recorded;
-using espalier::preload::resized;
-using espalier::preload::resized_by_realloc;
-using espalier::preload::this_thread;
+using namespace espalier::preload;
 
 #pragma GCC visibility push(default)
 extern "C" {

@@ -23,21 +23,11 @@
 
 namespace {
 
-using espalier::preload::aligned_from_bootstrap;
-using espalier::preload::array_from_bootstrap;
-using espalier::preload::bootstrap;
-using espalier::preload::from_bootstrap;
-using espalier::preload::moved_from_bootstrap;
-using espalier::preload::next;
-using espalier::preload::next_malloc;
-using espalier::preload::out_of_memory;
-using espalier::preload::page_bytes;
-using espalier::preload::pages_from_bootstrap;
-using espalier::preload::saved_errno;
+using namespace espalier::preload;
 
-constinit espalier::preload::random_settings settings;
-constinit espalier::preload::last_words last_words;
-constinit espalier::preload::said_once counts_at_end;
+constinit random_settings settings;
+constinit last_words last_words;
+constinit said_once counts_at_end;
 
 enum class beginning : std::uint8_t { before, under_way, done };
 constinit std::atomic<beginning> begun{beginning::before};
@@ -68,8 +58,8 @@ __attribute__((noinline)) void begin(char** environment) noexcept {
   auto expected = beginning::before;
   if (!begun.compare_exchange_strong(expected, beginning::under_way)) return;
   const saved_errno keep;
-  if (const char* const wrong = espalier::preload::read_random_settings(environment, settings))
-    espalier::preload::complain("blocks are padded as without variables: ", wrong);
+  if (const char* const wrong = read_random_settings(environment, settings))
+    complain("blocks are padded as without variables: ", wrong);
   if (settings.stats) {
     last_words.keep();
     counts_at_end.begin();
@@ -93,8 +83,7 @@ std::size_t request(std::size_t bytes, std::size_t align = 1) noexcept {
     const std::uint64_t number = threads.fetch_add(1, std::memory_order_relaxed);
     random_of_thread = {true, espalier::workload::random_generator(settings.seed, number)};
   }
-  const std::size_t wanted =
-      espalier::preload::padded(bytes, align, settings.largest, random_of_thread.generator);
+  const std::size_t wanted = padded(bytes, align, settings.largest, random_of_thread.generator);
   if (settings.stats) [[unlikely]] {
     totals.blocks.fetch_add(1, std::memory_order_relaxed);
     totals.bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -120,7 +109,7 @@ void say_counts() noexcept {
   const std::uint64_t bytes = totals.bytes.load(std::memory_order_relaxed);
   const std::uint64_t added = totals.added.load(std::memory_order_relaxed);
   char line[256];
-  espalier::preload::text words(line, sizeof line);
+  text words(line, sizeof line);
   words << "espalier: random, process " << static_cast<std::uint64_t>(getpid()) << ": "
         << totals.blocks.load(std::memory_order_relaxed) << " blocks, " << bytes << " bytes asked for, "
         << added << " added (" << (bytes == 0 ? 0 : added * 100 / bytes) << " %)\n";

@@ -13,10 +13,7 @@
 
 namespace {
 
-using espalier::sim::access_kind;
-using espalier::sim::leave_transaction;
-using espalier::sim::own_code;
-using espalier::sim::world;
+using namespace espalier::sim;
 
 /// The first word of a glibc mutex says whether it is locked; a simulated one uses it in the same way.
 int& word_of(pthread_mutex_t* mutex) noexcept { return mutex->__data.__lock; }

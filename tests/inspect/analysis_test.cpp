@@ -15,7 +15,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,8 +27,7 @@
 namespace espalier::inspect {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using namespace ::testing;
 
 const std::vector<block_type> abc{{"a", false, {}, {}}, {"b", false, {}, {}}, {"c", true, {}, {}}};
 
@@ -581,10 +579,6 @@ TEST(page_map, agrees_with_the_analysis_however_coarse) {
 }
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::MatchesRegex;
-using testing::Not;
 
 constexpr std::uint64_t present = std::uint64_t{1} << 63U;
 constexpr std::uint64_t transparent = std::uint64_t{1} << 22U;

@@ -319,15 +319,7 @@ void set_kernel_hook(kernel_hook to, void* context) noexcept {
 
 }  // namespace espalier::test
 
-using espalier::test::intercepted;
-using espalier::test::kernel_call;
-using espalier::test::prepare;
-#if !defined(ESPALIER_KERNEL_FAULTS_LINKED)
-using espalier::test::kernel;
-using espalier::test::number;
-using espalier::test::or_errno;
-using espalier::test::pointer;
-#endif
+using namespace espalier::test;
 
 #pragma GCC visibility push(default)
 extern "C" {

@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 
 #include <csignal>
-#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -17,13 +16,7 @@
 namespace espalier::test {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
+using namespace ::testing;
 
 struct preload_malloc : ::testing::Test {
   outcome run(std::vector<std::string> command, const std::vector<std::string>& variables = {},

@@ -5,7 +5,6 @@
 
 #include <csignal>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -15,10 +14,7 @@
 namespace espalier::test {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
+using namespace ::testing;
 using b = blocks_of_function;
 
 struct preload_peaks : preload_program {

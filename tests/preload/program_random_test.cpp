@@ -18,14 +18,7 @@
 namespace espalier::test {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsSubsetOf;
-using ::testing::MatchesRegex;
-using ::testing::Not;
-using ::testing::SizeIs;
+using namespace ::testing;
 
 struct told_block {
   std::uint64_t address;

@@ -24,8 +24,7 @@
 namespace espalier::programs {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::UnorderedElementsAre;
+using namespace ::testing;
 
 namespace fs = std::filesystem;
 
@@ -293,9 +292,6 @@ TEST_F(programs_call_sites, that_are_damaged_are_refused) {
       << "too long";
   EXPECT_THROW(static_cast<void>(read_call_sites(write(one, made({0xffff'ffff})))), std::invalid_argument);
 }
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 struct programs_preload_obstacle : ::testing::Test, test::temporary_folder {
   fs::path make(const std::string& name, const std::string& content, mode_t mode = 0755) const {

@@ -17,21 +17,11 @@
 #include "sim/transactions/transactions.hpp"
 #include "support/abort_statuses.hpp"
 
+namespace espalier::sim {
 namespace {
 
-using espalier::hw::abort_cause;
-using espalier::hw::abort_code;
-using espalier::hw::abort_status;
-using espalier::hw::record_kind;
-using espalier::sim::abort_reason;
-using espalier::sim::access;
-using espalier::sim::access_kind;
-using espalier::sim::block_event;
-using espalier::sim::block_record;
-using espalier::sim::byte_mask;
-using espalier::sim::records;
-using espalier::sim::transactional_spec;
-using namespace espalier::test::abort_statuses;
+using namespace hw;
+using namespace test::abort_statuses;
 
 constexpr std::uint64_t some_line = 100;
 constexpr std::int64_t first_byte = some_line * 64;
@@ -119,12 +109,12 @@ TEST(record_meeting, a_shared_record_outweighs_shared_metadata) {
 // What the transactions of a world keep, without a program: fibers are numbers here, and accesses are told.
 
 /// A world in which nothing runs.
-class still_world final : public espalier::sim::world {
+class still_world final : public sim::world {
  public:
   still_world() {
     memory = &heap;
     transactional = &all;
-    heap.reset(espalier::sim::heap::policy::reuse);
+    heap.reset(sim::heap::policy::reuse);
   }
   void before(const access&) override {}
   void fence(std::memory_order) override {}
@@ -135,8 +125,8 @@ class still_world final : public espalier::sim::world {
   block_event event() const noexcept override { return block_event::now(0, 0); }
   std::uint64_t moment() noexcept override { return 0; }
 
-  espalier::sim::heap heap;
-  espalier::sim::transactions all{*this};
+  sim::heap heap;
+  transactions all{*this};
 };
 
 class transaction_sets : public testing::Test {
@@ -146,7 +136,7 @@ class transaction_sets : public testing::Test {
   transaction_sets() { limit({64, 12, 512}); }
 
   void limit(const transactional_spec& limits) {
-    world.heap.reset(espalier::sim::heap::policy::reuse);
+    world.heap.reset(sim::heap::policy::reuse);
     world.all.reset(limits);
     bytes = static_cast<unsigned char*>(world.heap.allocate(lines * 64, 4096, {}));
     for (std::size_t i = 0; i < lines * 64; ++i) bytes[i] = static_cast<unsigned char>(i * 7);
@@ -165,7 +155,7 @@ class transaction_sets : public testing::Test {
   }
   bool memory_is_as_before() const { return std::memcmp(bytes, before.data(), before.size()) == 0; }
 
-  espalier::sim::transactions& all() { return world.all; }
+  transactions& all() { return world.all; }
   std::uint64_t counted(abort_reason reason) { return all().counts().of(reason); }
 
   still_world world;
@@ -275,7 +265,7 @@ TEST_F(transaction_sets, a_buffered_store_meets_when_it_is_seen) {
 }
 
 TEST_F(transaction_sets, what_a_fiber_does_to_its_stack_is_not_put_back) {
-  const std::uintptr_t stack = espalier::sim::arena::stacks + 2 * espalier::sim::fibers::stack_bytes;
+  const std::uintptr_t stack = arena::stacks + 2 * fibers::stack_bytes;
   int& own = *reinterpret_cast<int*>(stack + 4096);
   int& others = *reinterpret_cast<int*>(stack - 4096);
   own = others = 1;
@@ -324,7 +314,7 @@ TEST_F(transaction_sets, one_set_holds_its_ways) {
 }
 
 TEST_F(transaction_sets, a_written_line_that_is_displaced_lacks_capacity) {
-  const std::uint64_t line = espalier::sim::arena::simulated(at(0)).value() / 64;
+  const std::uint64_t line = arena::simulated(at(0)).value() / 64;
   begin(0);
   read(0, 0);
   all().on_displaced(line);
@@ -343,7 +333,7 @@ TEST_F(transaction_sets, a_displaced_line_is_kept_where_caches_keep_them) {
   all().reset({.write_sets = 64, .write_ways = 12, .read_set_lines = 512, .keeps_written = true});
   begin(0);
   for (std::size_t i = 0; i < 12; ++i) write(0, i * 4096);
-  all().on_displaced(espalier::sim::arena::simulated(at(0)).value() / 64);
+  all().on_displaced(arena::simulated(at(0)).value() / 64);
   EXPECT_FALSE(all().doomed(0));
   write(0, 12 * 4096);
   EXPECT_TRUE(all().doomed(0)) << "more than ways do not fit";
@@ -351,7 +341,7 @@ TEST_F(transaction_sets, a_displaced_line_is_kept_where_caches_keep_them) {
 }
 
 TEST_F(transaction_sets, a_displaced_line_aborts_its_writer) {
-  const std::uint64_t line = espalier::sim::arena::simulated(at(0)).value() / 64;
+  const std::uint64_t line = arena::simulated(at(0)).value() / 64;
   begin(0);
   begin(1);
   all().begin_inner(1);
@@ -423,7 +413,7 @@ TEST_F(transaction_sets, abort_frees_what_was_allocated_and_nothing_else) {
   all().abort(0, abort_code::validation);
   EXPECT_EQ(world.heap.live().size(), 2U);
   static_cast<void>(all().taken_back(0));
-  EXPECT_EQ(world.heap.find(reinterpret_cast<std::uintptr_t>(old))->state, espalier::sim::block_state::live);
+  EXPECT_EQ(world.heap.find(reinterpret_cast<std::uintptr_t>(old))->state, block_state::live);
   EXPECT_EQ(world.heap.allocate(48, 16, {}), first) << "the next attempt finds the same places";
   EXPECT_EQ(world.heap.allocate(48, 16, {}), second);
 }
@@ -538,7 +528,7 @@ TEST_F(transaction_sets, reset_forgets) {
   write(0, 0);
   limit({64, 12, 512});
   EXPECT_FALSE(all().active(0));
-  EXPECT_EQ(all().counts(), espalier::sim::transaction_counts{});
+  EXPECT_EQ(all().counts(), transaction_counts{});
   begin(0);
   write(0, 0);
   read(1, 8);
@@ -552,3 +542,4 @@ TEST_F(transaction_sets, limits_of_zero_are_refused) {
 }
 
 }  // namespace
+}  // namespace espalier::sim

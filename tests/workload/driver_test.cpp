@@ -38,13 +38,7 @@
 namespace espalier::workload {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::Pair;
+using namespace ::testing;
 
 template <class Map>
 std::vector<std::pair<std::uint64_t, std::uint64_t>> entries_of(const Map& map) {

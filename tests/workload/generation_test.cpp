@@ -14,7 +14,6 @@
 #include <limits>
 #include <memory>
 #include <numbers>
-#include <numeric>
 #include <ostream>
 #include <random>
 #include <set>
@@ -39,9 +38,7 @@
 namespace espalier::workload {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using namespace ::testing;
 
 // Pearson's goodness-of-fit test for draws made with a fixed seed: the outcome never varies between runs.
 
@@ -435,8 +432,6 @@ TEST(distribution, refuses_ranges_that_it_cannot_draw) {
                std::invalid_argument);
   EXPECT_THROW(distribution({distribution_kind::zipfian, {-1, 0}}, 10), std::invalid_argument);
 }
-
-using ::testing::IsEmpty;
 
 std::size_t index_of(map_operation op) {
   const auto* const found = std::find(drawn_operations.begin(), drawn_operations.end(), op);
