@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/map_choice.hpp"

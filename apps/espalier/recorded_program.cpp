@@ -11,7 +11,6 @@
 #include <random>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "apps/common/child.hpp"

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <set>
-#include <stdexcept>
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/map_choice.hpp"

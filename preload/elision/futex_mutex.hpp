@@ -24,7 +24,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 namespace espalier::preload {
 

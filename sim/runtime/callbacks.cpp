@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "sim/runtime/access.hpp"
 #include "sim/runtime/fibers.hpp"

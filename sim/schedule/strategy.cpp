@@ -1,7 +1,6 @@
 #include "sim/schedule/strategy.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <stdexcept>

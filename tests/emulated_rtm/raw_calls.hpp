@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <climits>
-#include <cstddef>
 #include <cstdint>
 
 namespace espalier::emulated_rtm {

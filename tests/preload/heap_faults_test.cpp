@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstring>
 #include <future>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <memory>
 
 #include "preload/recording/peak_watch.hpp"
 #include "preload/recording/settings.hpp"

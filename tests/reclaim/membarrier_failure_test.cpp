@@ -16,8 +16,6 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <vector>
 
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/map/bst/ext_lf.hpp"

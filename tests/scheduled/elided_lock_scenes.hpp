@@ -1,9 +1,7 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
-#include <utility>
 
 #include "espalier/hw/pause.hpp"
 #include "espalier/sync/elided_lock.hpp"

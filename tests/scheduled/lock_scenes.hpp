@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 
 #include "espalier/sync/lock_concept.hpp"
 #include "sim/explore.hpp"

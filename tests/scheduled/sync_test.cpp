@@ -4,9 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <string_view>
 
 #include "espalier/hw/pause.hpp"
 #include "espalier/reclaim/rcu.hpp"

@@ -4,8 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <functional>
 #include <stdexcept>
 #include <vector>

@@ -5,10 +5,8 @@
 #include <cds/urcu/general_buffered.h>
 #include <cds/version.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "bench/peers/support/adapter.hpp"
 

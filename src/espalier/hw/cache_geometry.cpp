@@ -1,7 +1,6 @@
 #include "espalier/hw/cache_geometry.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <stdexcept>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <new>
 
 #include "espalier/memory/parts/index_class.hpp"
 #include "espalier/memory/parts/size_class.hpp"

@@ -3,7 +3,6 @@
 #include "preload/random_malloc/padding.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <set>
 
 #include "mutants/driver.hpp"

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/pause.hpp"
