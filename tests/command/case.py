@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,9 @@ COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").res
 LIBRARIES = COMMAND.parent / "../../preload"
 LONG = float(os.environ.get("ESPALIER_STRESS_SCALE", "1")) > 1  # as in `./check --long`
 SIMULATOR = (COMMAND.parent / "../simulate/espalier-simulate").exists()
+# As on a terminal: below nohup, or in the background of a script, children would ignore them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @functools.cache
