@@ -343,7 +343,7 @@ void loads_as_std_map_has_it(std::size_t most) {
   }
 }
 TEST(ordered_map_of_strings, loads_as_std_map_has_it) {
-  loads_as_std_map_has_it<ordered_map<std::string, int>>(4000);
+  loads_as_std_map_has_it<ordered_map<std::string, int>>(test::every_entry ? 4000 : 1500);
   loads_as_std_map_has_it<ordered_map<std::string, int>::with_fanout<6, 4>>(400);
 }
 
