@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/option_group.hpp"
@@ -36,6 +38,25 @@ io::output_file take_standard_output() {
   if (results < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
     throw usage_error(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
   return {results, "standard output"};
+}
+
+struct named_file {
+  io::file_identity identity;
+  bool written;
+};
+
+/// Throws usage_error if the file is written and was named before, or was named to be written.
+void keep_apart(const named_file& file, const std::string& path) {
+  static std::vector<named_file> named;
+  const auto other = std::ranges::find(named, file.identity, &named_file::identity);
+  if (other == named.end()) {
+    named.push_back(file);
+  } else if (file.written && other->written) {
+    throw usage_error(fmt::format("{} would get two outputs, and keep one; name a file for each", path));
+  } else if (file.written || other->written) {
+    throw usage_error(
+        fmt::format("{} is read, and results would replace it; name another file for them", path));
+  }
 }
 
 }  // namespace
@@ -105,6 +126,7 @@ workload::plan_request plan_with_keys(const load_options& o) {
   if (o.keys_from.empty()) return p;
   std::optional<workload::key_type> type;
   if (!o.key_type.empty()) type = workload::parse_key_type(o.key_type);
+  read_input(o.keys_from);
   workload::key_list list = workload::load_key_file(o.keys_from, type);
   if (list.duplicates != 0)
     std::fprintf(stderr, "%s: %llu repeated keys were dropped\n", o.keys_from.c_str(),
@@ -128,14 +150,15 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
 std::optional<io::output_file> open_output(const std::string& path) {
   if (path.empty()) return std::nullopt;
   outlive_closed_pipes();
-  static std::vector<io::file_identity> opened;
   io::output_file file = is_standard_output(path) ? take_standard_output() : io::output_file(fs::path(path));
-  if (const auto identity = file.identity()) {
-    if (std::ranges::find(opened, *identity) != opened.end())
-      throw usage_error(fmt::format("{} would get two outputs, and keep one; name a file for each", path));
-    opened.push_back(*identity);
-  }
+  if (const auto identity = file.identity()) keep_apart({*identity, true}, path);
   return file;
+}
+
+void read_input(const std::string& path) {
+  struct stat found{};
+  if (stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode))
+    keep_apart({{found.st_dev, found.st_ino, {}}, false}, path);
 }
 
 void make_folder(const fs::path& folder) {

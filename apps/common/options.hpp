@@ -69,8 +69,11 @@ void declare_results(CLI::App& verb, result_options& options);
 
 /// A file for results, or nothing for an empty path. "-" and /dev/stdout are standard output: normal output then goes
 /// to standard error. A closed pipe no longer ends the program. Throws std::invalid_argument if the file cannot be
-/// written, usage_error if an earlier call has opened it, under whatever name.
+/// written, usage_error if an earlier call has opened it, under whatever name, or it is one to be read.
 [[nodiscard]] std::optional<io::output_file> open_output(const std::string& path);
+
+/// Names a file to be read. Throws usage_error if it is also opened for results.
+void read_input(const std::string& path);
 
 /// Creates the folder if it does not exist; its parent must exist. Does nothing for an empty path. Throws usage_error.
 void make_folder(const std::filesystem::path& folder);

@@ -290,6 +290,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench
                                                                      const CLI::App& verb) {
   plan_request p = plan_with_keys(o);
   if (!o.trace.empty()) {
+    read_input(o.trace);
     p.trace = workload::read_trace(fs::path(o.trace));
     if (p.trace.empty()) throw usage_error(fmt::format("{} holds no operation", o.trace));
     p.name = fmt::format("trace {}", fs::path(o.trace).filename().string());

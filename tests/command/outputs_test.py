@@ -86,6 +86,12 @@ class Outputs(Case):
                         self.assertFalse((self.folder / "x").exists())
         with open(self.folder / "x", "w") as out:
             self.assertIn("two outputs", self.ended(2, *INSPECT, "--json", "x", "--save", "-", stdout=out).stderr)
+        keys = self.folder / "keys"
+        keys.write_text("1\n2\n")
+        for option in ("--json", "--record"):
+            said = self.ended(2, "bench", "--maps", "ticket", "--keys-from", "keys", option, "./keys").stderr
+            self.assertIn("keys is read, and results would replace it", said)
+            self.assertEqual(keys.read_text(), "1\n2\n")
         self.ended(0, *INSPECT, "--json", "/dev/null", "--save", "/dev/null")
         self.ended(0, *INSPECT, "--json", "x", "--save", "y")
 
