@@ -67,9 +67,9 @@ struct marked {
   void check() const {
     void* there = nullptr;
     std::memcpy(&there, at, sizeof there);
-    sim::require(there == at, "somebody wrote where a block begins");
+    sim::require(there == at, "the first word of a block was overwritten");
     std::memcpy(&there, end(), sizeof there);
-    sim::require(there == at, "somebody wrote where a block ends");
+    sim::require(there == at, "the last word of a block was overwritten");
   }
   [[nodiscard]] std::byte* end() const { return static_cast<std::byte*>(at) + bytes - sizeof at; }
 };
