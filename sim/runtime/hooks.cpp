@@ -1,4 +1,4 @@
-// Replaces the library's own hw/ modules in a simulated program: waiting, thread slots, fences, pages.
+// Replaces the library's own modules in a simulated program: waiting, thread slots, fences, pages, ends of threads.
 
 #include <atomic>
 #include <bit>
@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "espalier/delegation/departures.hpp"
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/fork_recovery.hpp"
@@ -174,3 +175,7 @@ page_run map_pages(std::size_t bytes, const page_options& options) {
 }
 
 }  // namespace espalier::hw
+
+// A fiber that used a runtime calls leave() itself.
+void espalier::delegation::detail::leave_at_thread_end(runtime&) {}
+void espalier::delegation::detail::forget_runtime(runtime&) noexcept {}

@@ -143,6 +143,9 @@ struct map_properties {
   bool exchanges = false;
   /// True for a map that has last and reverse_scan.
   bool bidirectional = false;
+  /// True for a map whose first, last, lower_bound, upper_bound, empty and size ask several maps, one after the other: they
+  /// are not linearizable.
+  bool asks_partitions = false;
 };
 
 /// A map with exchange, extract and update; a map with last and reverse_scan. (As concepts, because clang 14 looks at the

@@ -1,0 +1,535 @@
+#include "espalier/delegation/runtime.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "espalier/delegation/departures.hpp"
+#include "espalier/hw/affinity.hpp"
+#include "espalier/hw/clock.hpp"
+#include "espalier/hw/pause.hpp"
+#include "espalier/hw/thread_slot.hpp"
+
+namespace espalier::delegation {
+
+namespace {
+
+// In rounds of a waiting thread, each of which looks for its answer once.
+constexpr unsigned least_patience = 4;
+constexpr unsigned most_patience = 384;
+// Searches for messages that find none, until a server helps with another share, and until it looks less often.
+constexpr unsigned looks_before_help = 4;
+constexpr unsigned looks_before_rarer = 64;
+constexpr unsigned rarest_looks = 8;
+constexpr unsigned between_samples = 64;
+
+/// Lines of a ring's pages.
+std::size_t bytes_of(std::uint32_t depth) { return std::size_t{depth} * sizeof(message); }
+
+}  // namespace
+
+statistics& statistics::operator+=(const statistics& other) noexcept {
+  local += other.local;
+  sent += other.sent;
+  served += other.served;
+  served_by_sender += other.served_by_sender;
+  run_nested += other.run_nested;
+  batches += other.batches;
+  waits_for_room += other.waits_for_room;
+  sleeps += other.sleeps;
+  deepest = std::max(deepest, other.deepest);
+  most_in_ring = std::max(most_in_ring, other.most_in_ring);
+  sampled += other.sampled;
+  sampled_ticks += other.sampled_ticks;
+  slowest_ticks = std::max(slowest_ticks, other.slowest_ticks);
+  return *this;
+}
+
+detail::ring::ring(member& from, std::uint32_t depth, std::optional<unsigned> numa_node)
+    : sender(&from),
+      mask(depth - 1),
+      pages(hw::map_pages(bytes_of(depth), {.numa_node = numa_node})),
+      messages(reinterpret_cast<message*>(pages.data())) {
+  for (std::uint32_t i = 0; i < depth; ++i) new (messages + i) message;
+}
+
+// Threads ------------------------------------------------------------------------------------------------------------
+
+runtime::runtime(localities where, const options& o) : options_(o), where_(std::move(where)) {
+  if (o.ring_depth == 0 || o.ring_depth > 4096)
+    throw std::invalid_argument("delegation: the depth of a ring is from 1 to 4096");
+  if (o.nesting == 0) throw std::invalid_argument("delegation: nesting is at least 1");
+  for (unsigned i = 0; i < where_.count(); ++i) {
+    auto one = std::make_unique<detail::locality>();
+    one->shape = where_[i];
+    localities_.push_back(std::move(one));
+  }
+}
+
+runtime::~runtime() {
+  detail::forget_runtime(*this);
+  stop_serving(stopping_);
+  for (std::thread& one : pollers_) one.join();
+  drain(drains_);
+  // Continuations may submit more.
+  for (bool more = true; more;) {
+    more = false;
+    members_.for_each([&](std::uint32_t, detail::member& one) {
+      for (unsigned i = 0; one.sendings != nullptr && i < locality_count(); ++i) {
+        if (one.sendings[i].to != nullptr && take_answers(one, one.sendings[i]) != 0) more = true;
+      }
+    });
+    if (more) drain(drains_);
+  }
+  detail::forget_runtime(*this);  // operations may have used it
+  members_.for_each([](std::uint32_t, detail::member& one) {
+    // relaxed: no other thread uses the runtime.
+    const int fd = one.event_fd.load(std::memory_order_relaxed);
+    if (fd >= 0) close(fd);
+  });
+}
+
+void runtime::attach(unsigned locality) {
+  if (locality >= locality_count())
+    throw std::out_of_range("delegation: there is no locality " + std::to_string(locality) + " of " +
+                            std::to_string(locality_count()));
+  detail::member& me = members_.local();
+  if (me.home != nullptr && me.home_index == locality) return;
+  if (me.home != nullptr) leave(me);
+  attach(me, locality);
+}
+
+void runtime::attach_first(detail::member& me) {
+  const std::optional<unsigned> pu = hw::current_cpu();
+  const std::optional<unsigned> known = pu ? where_.of_pu(*pu) : std::nullopt;
+  // relaxed: a number, which orders nothing.
+  attach(me, known ? *known : next_in_turn_.fetch_add(1, std::memory_order_relaxed) % locality_count());
+}
+
+void runtime::attach(detail::member& me, unsigned locality) {
+  if (me.sendings == nullptr) {
+    me.sendings = std::make_unique<detail::sending[]>(locality_count());
+    for (unsigned i = 0; i < locality_count(); ++i) me.sendings[i].locality = i;
+  }
+  detail::leave_at_thread_end(*this);
+  detail::locality& there = *localities_[locality];
+  const std::lock_guard hold(there.lock);
+  there.by_rank.push_back(&me);
+  const auto count = static_cast<std::uint32_t>(there.by_rank.size());
+  // relaxed: of this thread.
+  me.rank.store(count - 1, std::memory_order_relaxed);
+  me.helped = count - 1;
+  me.home_index = locality;
+  me.home = &there;
+  me.looks_before_serving = options_.looks_before_serving != 0 ? options_.looks_before_serving : 1;
+  there.members.store(count, std::memory_order_release);  // order (3): attach, release
+}
+
+void runtime::leave() {
+  detail::member& me = members_.local();
+  if (me.home != nullptr) leave(me);
+}
+
+void runtime::leave(detail::member& me) {
+  assert(me.depth == 0 && "a thread does not leave from inside an operation");
+  for (unsigned i = 0; i < locality_count(); ++i) {
+    detail::sending& by = me.sendings[i];
+    while (by.to != nullptr && !by.is_empty()) wait_for(me, by, by.end - 1);
+  }
+  detail::locality& there = *me.home;
+  // relaxed: only this thread writes it.
+  const int fd = me.event_fd.exchange(-1, std::memory_order_relaxed);
+  if (fd >= 0) close(fd);
+  detail::member* sleeper = &me;
+  // relaxed: a hint.
+  there.sleeper.compare_exchange_strong(sleeper, nullptr, std::memory_order_relaxed);
+  const std::lock_guard hold(there.lock);
+  // relaxed: the lock guards writes; a server that reads the old rank looks at another share once.
+  const std::uint32_t rank = me.rank.load(std::memory_order_relaxed);
+  there.by_rank[rank] = there.by_rank.back();
+  there.by_rank[rank]->rank.store(rank, std::memory_order_relaxed);
+  there.by_rank.pop_back();
+  // order (3): leave, release
+  there.members.store(static_cast<std::uint32_t>(there.by_rank.size()), std::memory_order_release);
+  me.home = nullptr;
+}
+
+void runtime::add_ring(detail::member& me, detail::sending& by) {
+  detail::locality& there = *localities_[by.locality];
+  auto fresh = std::make_unique<detail::ring>(me, std::bit_ceil(options_.ring_depth), there.shape.numa_node);
+  by.records.resize(std::size_t{fresh->mask} + 1);
+  if (options_.patience != 0) by.patience = options_.patience;
+  const std::lock_guard hold(lock_);
+  there.rings.reserve();
+  rings_.push_back(std::move(fresh));
+  by.to = rings_.back().get();
+  there.rings.add(*by.to);
+}
+
+// Serving ------------------------------------------------------------------------------------------------------------
+
+unsigned runtime::serve(detail::member& me, detail::ring& from, unsigned most) noexcept {
+  if (!from.lock.try_lock()) return 0;
+  const unsigned depth = me.depth;
+  const std::uint64_t operation = me.operation;
+  const partition_header* const partition = me.partition;
+  unsigned served = 0;
+  ++me.frames;
+  for (; served < most; ++served) {
+    // relaxed: the lock orders it.
+    const std::uint32_t turn = from.next.load(std::memory_order_relaxed);
+    message& m = from.slot(turn);
+    if (!m.is_posted()) break;
+    from.next.store(turn + 1, std::memory_order_relaxed);  // first: the operation may serve meanwhile
+    me.depth = m.depth();
+    me.operation = ++me.operations;
+    me.partition = static_cast<const partition_header*>(m.target());
+    me.did.deepest.raise(me.depth);
+    m.run();
+    m.answer();
+  }
+  --me.frames;
+  me.depth = depth;
+  me.operation = operation;
+  me.partition = partition;
+  from.lock.unlock();
+  if (served != 0) me.did.batches.add();
+  // Also where it served none: the sender may sleep because the lock was held.
+  hw::fence_light();  // order (2): answered, light
+  // relaxed: the fence orders it.
+  if (from.sender->sleep.load(std::memory_order_relaxed) != detail::member::awake) wake(*from.sender);
+  return served;
+}
+
+bool runtime::serve_share(detail::member& me) {
+  me.looks = 0;
+  if (me.frames >= options_.nesting) return false;
+  const detail::locality& here = *me.home;
+  const std::uint32_t rings = here.rings.count();
+  // order (3): members, acquire
+  const std::uint32_t members = std::max(here.members.load(std::memory_order_acquire), 1U);
+  // relaxed: a hint; the ring's lock excludes other servers.
+  std::uint32_t share = me.rank.load(std::memory_order_relaxed);
+  unsigned served = 0;
+  for (bool helps : {false, true}) {
+    if (helps) {
+      if (served != 0 || members == 1 || me.fruitless % looks_before_help != 0) break;
+      // Another thread may be in a long operation, or asleep.
+      me.helped = share = (me.helped + 1) % members;
+    }
+    for (std::uint32_t i = share; i < rings; i += members) {
+      detail::ring& one = here.rings[i];
+      if (one.has_work()) served += serve(me, one, options_.batch);
+    }
+  }
+  me.did.served.add(served);
+  if (served != 0) {
+    me.fruitless = 0;
+    if (options_.looks_before_serving == 0) me.looks_before_serving = 1;
+    return true;
+  }
+  if (++me.fruitless % looks_before_rarer == 0 && options_.looks_before_serving == 0)
+    me.looks_before_serving = std::min(me.looks_before_serving * 2, rarest_looks);
+  return false;
+}
+
+std::size_t runtime::serve_locality(unsigned locality) {
+  detail::member& me = local();
+  const detail::locality& there = *localities_.at(locality);
+  const std::uint32_t rings = there.rings.count();
+  std::size_t served = 0;
+  for (std::uint32_t i = 0; i < rings; ++i) {
+    detail::ring& one = there.rings[i];
+    if (one.has_work()) served += serve(me, one, options_.batch);
+  }
+  me.did.served.add(served);
+  return served;
+}
+
+bool runtime::has_work(const detail::locality& there) const noexcept {
+  const std::uint32_t rings = there.rings.count();
+  for (std::uint32_t i = 0; i < rings; ++i) {
+    if (there.rings[i].has_work()) return true;
+  }
+  return false;
+}
+
+void runtime::drain() { drain(local()); }
+
+void runtime::drain_at_rest() noexcept { drain(drains_); }
+
+void runtime::drain(detail::member& me) noexcept {
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& there : localities_) {
+      for (std::uint32_t i = 0; i < there->rings.count(); ++i) {
+        while (serve(me, there->rings[i], options_.batch) != 0) more = true;
+      }
+    }
+  }
+}
+
+// Waiting ------------------------------------------------------------------------------------------------------------
+
+void runtime::sent(detail::member& me, detail::sending& by, detail::sending::record record) {
+  if (me.did.sent.get() % between_samples == 0) record.sent_at = hw::tsc_now();
+  me.did.sent.add();
+  by.of(by.end) = record;
+  by.operation = me.operation;
+  ++by.end;
+  me.did.most_in_ring.raise(by.end - by.first);
+}
+
+bool runtime::is_behind_outer(detail::member& me, detail::sending& by) {
+  static_cast<void>(take_answers(me, by));
+  if (!holds_outer(me, by)) return false;
+  me.did.run_nested.add();
+  return true;
+}
+
+std::size_t runtime::take_answers(detail::member& me, detail::sending& by) {
+  std::size_t taken = 0;
+  while (!by.is_empty()) {
+    message& m = by.to->slot(by.first);
+    if (m.is_posted()) break;
+    const detail::sending::record done = by.of(by.first);
+    if (done.sent_at != 0) {
+      const std::uint64_t ticks = hw::tsc_now() - done.sent_at;
+      me.did.sampled.add();
+      me.did.sampled_ticks.add(ticks);
+      me.did.slowest_ticks.raise(ticks);
+    }
+    if (done.to != nullptr) {
+      done.to->deliver(m);
+      done.to->by_ = nullptr;
+    } else {
+      done.discard(m);
+    }
+    // Before a continuation, which may take further answers.
+    ++by.first;
+    ++taken;
+    if (done.to != nullptr) {
+      const unsigned depth = std::exchange(me.depth, done.depth);
+      done.to->proceed();
+      me.depth = depth;
+    }
+  }
+  return taken;
+}
+
+void runtime::wait_for(detail::member& me, detail::sending& by, std::uint32_t turn) {
+  assert(me.partition_locks == 0 && "an operation may not wait for another one under a partition's lock");
+  const std::uint64_t own = me.did.served_by_sender.get();
+  for (unsigned rounds = 0, waited = 0;; ++waited) {
+    static_cast<void>(take_answers(me, by));
+    if (by.is_taken(turn)) {
+      // Served by the locality: the next wait is at least as patient.
+      if (options_.patience == 0 && me.did.served_by_sender.get() == own && 2 * waited > by.patience)
+        by.patience = std::min(most_patience, 2 * waited);
+      return;
+    }
+    wait_once(me, by, rounds);
+  }
+}
+
+void runtime::wait_for_room(detail::member& me, detail::sending& by) {
+  static_cast<void>(take_answers(me, by));
+  if (by.end - by.first <= by.to->mask) return;
+  me.did.waits_for_room.add();
+  for (unsigned rounds = 0; by.end - by.first > by.to->mask; static_cast<void>(take_answers(me, by)))
+    wait_once(me, by, rounds);
+}
+
+void runtime::wait_once(detail::member& me, detail::sending& by, unsigned& rounds) {
+  const bool due = ++me.looks >= me.looks_before_serving;
+  if (due && serve_share(me)) {
+    rounds = 0;
+    return;
+  }
+  const bool adapts = options_.patience == 0;
+  // Now and then it finds out whether the locality has become faster.
+  const unsigned patience = adapts && by.first % between_samples == 0 ? most_patience : by.patience;
+  if (++rounds == patience) {
+    const unsigned served = serve(me, *by.to, options_.batch);
+    me.did.served_by_sender.add(served);
+    if (served != 0) {
+      if (adapts) by.patience = std::max(least_patience, by.patience / 2);
+      rounds = 0;
+      return;
+    }
+  }
+  if (rounds < options_.spins) {
+    hw::cpu_relax();
+  } else if (rounds < options_.spins + options_.yields) {
+    hw::park();
+  } else {
+    sleep_for(me, by);
+    rounds = patience - 1;  // if the message is unserved now, this thread serves it
+  }
+}
+
+/// Until its oldest message is answered, which another thread runs.
+void runtime::sleep_for(detail::member& me, detail::sending& by) {
+  me.did.sleeps.add();
+  // relaxed: the fence orders it.
+  me.sleep.store(detail::member::on_word, std::memory_order_relaxed);
+  hw::fence_heavy();  // order (2): sleep, heavy
+  if (by.to->slot(by.first).is_posted() && by.to->lock.is_locked())
+    hw::wait_on(me.sleep, detail::member::on_word);
+  me.sleep.store(detail::member::awake, std::memory_order_relaxed);  // relaxed: nothing follows from it
+}
+
+void runtime::wake(detail::member& sleeping) noexcept {
+  // relaxed: the message or the answer is what the sleeper looks for.
+  switch (sleeping.sleep.exchange(detail::member::awake, std::memory_order_relaxed)) {
+    case detail::member::on_word:
+      hw::wake_one(sleeping.sleep);
+      break;
+    case detail::member::in_event_loop: {
+      const std::uint64_t one = 1;
+      // A counter at its limit is readable already. relaxed: written before the thread armed it.
+      static_cast<void>(write(sleeping.event_fd.load(std::memory_order_relaxed), &one, sizeof one));
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void runtime::wake_sleeper(detail::locality& there) noexcept {
+  // relaxed: the message is what the sleeper looks for.
+  if (detail::member* const one = there.sleeper.exchange(nullptr, std::memory_order_relaxed)) wake(*one);
+}
+
+std::size_t runtime::poll() {
+  detail::member& me = local();
+  std::size_t done = 0;
+  for (unsigned i = 0; i < locality_count(); ++i) {
+    if (me.sendings[i].to != nullptr) done += take_answers(me, me.sendings[i]);
+  }
+  // relaxed: it is awake.
+  if (me.sleep.load(std::memory_order_relaxed) != detail::member::awake)
+    me.sleep.store(detail::member::awake, std::memory_order_relaxed);
+  me.fruitless = 0;
+  return done + (serve_share(me) ? 1 : 0);
+}
+
+void runtime::barrier() {
+  detail::member& me = local();
+  for (unsigned i = 0; i < locality_count(); ++i) {
+    detail::sending& by = me.sendings[i];
+    if (by.to != nullptr && !by.is_empty() && !holds_outer(me, by)) wait_for(me, by, by.end - 1);
+  }
+}
+
+void runtime::fence(unsigned locality, std::uint64_t key) {
+  detail::member& me = local();
+  detail::sending& by = me.sendings[locality];
+  if (by.to == nullptr) return;
+  static_cast<void>(take_answers(me, by));
+  if (holds_outer(me, by)) return;
+  for (std::uint32_t turn = by.end; turn != by.first; --turn) {
+    if (by.of(turn - 1).key == key) return wait_for(me, by, turn - 1);
+  }
+}
+
+// Pollers and event loops --------------------------------------------------------------------------------------------
+
+void runtime::add_poller(unsigned locality) {
+  if (locality >= locality_count())
+    throw std::out_of_range("delegation: there is no locality " + std::to_string(locality));
+  const std::lock_guard hold(lock_);
+  pollers_.emplace_back([this, locality] {
+    serve_until(locality, stopping_);
+    leave();
+  });
+}
+
+void runtime::serve_until(unsigned locality, const std::atomic<bool>& stop) {
+  attach(locality);
+  detail::member& me = local();
+  detail::locality& there = *localities_[locality];
+  // relaxed: a flag that orders nothing.
+  for (unsigned rounds = 0; !stop.load(std::memory_order_relaxed);) {
+    if (serve_locality(locality) != 0) {
+      rounds = 0;
+    } else if (++rounds < options_.idle_looks) {
+      rounds < options_.spins ? hw::cpu_relax() : hw::park();
+    } else {
+      me.did.sleeps.add();
+      // relaxed: the fence orders both.
+      me.sleep.store(detail::member::on_word, std::memory_order_relaxed);
+      there.sleeper.store(&me, std::memory_order_relaxed);
+      hw::fence_heavy();  // order (2): sleep, heavy
+      if (!has_work(there) && !stop.load(std::memory_order_relaxed))
+        hw::wait_on(me.sleep, detail::member::on_word);
+      me.sleep.store(detail::member::awake, std::memory_order_relaxed);  // relaxed: nothing follows from it
+    }
+  }
+}
+
+void runtime::stop_serving(std::atomic<bool>& stop) noexcept {
+  // relaxed: the fence orders it.
+  stop.store(true, std::memory_order_relaxed);
+  hw::fence_heavy();  // order (2): sleep, heavy
+  members_.for_each([](std::uint32_t, detail::member& one) { wake(one); });
+}
+
+int runtime::event_fd() {
+  detail::member& me = local();
+  // relaxed: of this thread.
+  int fd = me.event_fd.load(std::memory_order_relaxed);
+  if (fd < 0) {
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) throw std::system_error(errno, std::generic_category(), "delegation: eventfd");
+    me.event_fd.store(fd, std::memory_order_relaxed);  // relaxed: as above
+  }
+  return fd;
+}
+
+bool runtime::arm() {
+  const int fd = event_fd();
+  std::uint64_t wakes = 0;
+  // Empty where nothing has come.
+  static_cast<void>(read(fd, &wakes, sizeof wakes));
+  detail::member& me = local();
+  // relaxed: the fence orders both.
+  me.sleep.store(detail::member::in_event_loop, std::memory_order_relaxed);
+  detail::member* none = nullptr;  // a poller is preferred
+  me.home->sleeper.compare_exchange_strong(none, &me, std::memory_order_relaxed);
+  hw::fence_heavy();  // order (2): sleep, heavy
+  bool idle = !has_work(*me.home);
+  for (unsigned i = 0; idle && i < locality_count(); ++i) {
+    detail::sending& by = me.sendings[i];
+    idle = by.to == nullptr || by.is_empty() || by.to->slot(by.first).is_posted();
+  }
+  // relaxed: nothing follows from it.
+  if (!idle) me.sleep.store(detail::member::awake, std::memory_order_relaxed);
+  return idle;
+}
+
+statistics runtime::counts() const {
+  statistics sum;
+  members_.for_each([&sum](std::uint32_t, const detail::member& one) {
+    const auto& did = one.did;
+    sum +=
+        {did.local.get(),        did.sent.get(),         did.served.get(),         did.served_by_sender.get(),
+         did.run_nested.get(),   did.batches.get(),      did.waits_for_room.get(), did.sleeps.get(),
+         did.deepest.get(),      did.most_in_ring.get(), did.sampled.get(),        did.sampled_ticks.get(),
+         did.slowest_ticks.get()};
+  });
+  return sum;
+}
+
+void runtime::refuse_nesting() const {
+  throw nesting_error("delegation: more than " + std::to_string(options_.nesting) +
+                      " operations would wait for one another; submit with then() instead, or raise "
+                      "options::nesting");
+}
+
+}  // namespace espalier::delegation

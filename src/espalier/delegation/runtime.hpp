@@ -1,0 +1,537 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "espalier/delegation/localities.hpp"
+#include "espalier/delegation/message.hpp"
+#include "espalier/hw/asymmetric_fence.hpp"
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/pages.hpp"
+#include "espalier/sync/per_thread.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+
+// The delegation runtime: threads move operations to the locality of the data (Ren and Parmer, Middleware 2019, sections
+// 3 and 4). Programs use it through delegation/partitions.hpp.
+//
+// Essence. A thread has a ring of messages to each locality but its own, in that locality's memory. It posts an operation
+// into the next slot. While it waits it serves: it looks into the rings of its own locality, of which each of its threads
+// has a share, and runs what it finds. An operation on the thread's own locality is a call.
+//
+// Deviations from the paper:
+//  1. Each ring has a lock for its servers, where the paper has one only with a dedicated poller. A server takes it when
+//     it has found a message; it lies beside the server's position in the ring, so in the usual case it moves between no
+//     caches. In exchange any thread may serve any ring, and the following is simple.
+//  2. The sender may serve its own ring. It does so when its messages stay unserved for long: the locality has no thread, or
+//     its threads sleep, compute, or are not scheduled. So an operation never waits for a thread to come.
+//  3. A nested operation (one that an operation waits for) does not go into a ring where another operation of the same
+//     thread has messages: the thread runs it itself.
+//  4. A thread that waits for long sleeps. A server that has answered wakes it.
+//  5. Threads attach at their first use and leave at their end. Shares follow.
+//
+// Exactly once. A server takes a message by advancing the ring's position, under the ring's lock, before it runs the
+// operation. So an operation that waits, and serves meanwhile, does not find itself again.
+//
+// Order. Operations of one thread on one locality run in the order in which the thread posted them, those that it runs by
+// itself (locally) excepted: fence() and barrier() order these. There is no order between localities.
+//
+// No deadlock. A thread waits for a message that is in a ring, or that another thread runs. A message in a ring can be run
+// by its sender, unless the ring's lock is held: then an earlier message of the same operation is being run (3). An
+// operation that is being run waits for operations that began later: those that it posted, and those that its thread
+// serves on top of it. So no two wait for one another. This needs operations that wait for nothing else: no lock of a
+// partition may be held while an operation is awaited (partition_lock checks it).
+//
+// Depth. Each operation that is run while another one waits lies above it on the stack. options::nesting bounds both how
+// deeply operations wait for one another (nesting_error), and how many a waiting thread serves on top of each other (it then
+// serves its own messages alone). A continuation (completion::then) waits for nothing and has no such bound.
+//
+// Progress: blocking. A sender waits for the server that runs its operation. Nothing waits for a thread that runs none.
+//
+// Orderings
+//   (1) add (release) -> count (acquire): a server that sees the count sees the ring.
+//   (2) answered, posted (light) <-> sleep (heavy): a thread that is about to sleep sees the answer or the message, or its
+//       author sees that it sleeps.
+//   (3) attach, leave (release) -> members (acquire): a count of the shares, which a server need not have exactly.
+//
+// After fork() a runtime may not be used in the child.
+
+namespace espalier::delegation {
+
+struct options {
+  /// Messages that a thread may have in flight to one locality; rounded up to a power of two.
+  unsigned ring_depth = 32;
+  /// How often a waiting thread looks for its answer before it looks once for messages to serve; 0: it adapts, and looks
+  /// less often the longer it finds none.
+  unsigned looks_before_serving = 0;
+  /// Messages that a server takes from one ring before it looks at the next.
+  unsigned batch = 16;
+  /// How many operations may wait for one another, and how many a waiting thread serves on top of each other.
+  unsigned nesting = 16;
+  /// How often a waiting thread finds its message unserved before it serves its own ring; 0: it adapts.
+  unsigned patience = 0;
+  /// How often a waiting thread looks for its answer before it yields its processor after each look, and how often it then
+  /// looks before it sleeps.
+  unsigned spins = 128;
+  unsigned yields = 384;
+  /// How often a dedicated thread (serve_until) looks for messages before it sleeps.
+  unsigned idle_looks = 1024;
+};
+
+/// An operation that would wait inside too many others.
+class nesting_error : public std::length_error {
+ public:
+  using std::length_error::length_error;
+};
+
+/// What threads did, since the runtime began. Sums over threads; exact when none uses the runtime.
+struct statistics {
+  std::uint64_t local = 0;   ///< operations that were calls
+  std::uint64_t sent = 0;    ///< messages
+  std::uint64_t served = 0;  ///< messages that a thread of the locality ran
+  std::uint64_t served_by_sender = 0;
+  std::uint64_t run_nested = 0;      ///< nested operations that their thread ran itself (deviation 3)
+  std::uint64_t batches = 0;         ///< visits to a ring that found a message
+  std::uint64_t waits_for_room = 0;  ///< messages that found their ring full
+  std::uint64_t sleeps = 0;
+  std::uint64_t deepest = 0;       ///< the most operations that waited for one another
+  std::uint64_t most_in_ring = 0;  ///< the most messages of one thread in one ring
+  /// From post to answer, of one message in 64; in ticks of hw::tsc_now().
+  std::uint64_t sampled = 0;
+  std::uint64_t sampled_ticks = 0;
+  std::uint64_t slowest_ticks = 0;
+
+  statistics& operator+=(const statistics& other) noexcept;
+};
+
+class runtime;
+namespace detail {
+struct sending;
+}
+
+/// What every partition begins with.
+struct partition_header {
+  unsigned index;
+  unsigned locality;
+};
+
+/// Where the answer to a message goes. Of the thread that sent it.
+class reply {
+ public:
+  reply(const reply&) = delete;
+  reply& operator=(const reply&) = delete;
+
+ protected:
+  friend class runtime;
+  reply() = default;
+  virtual ~reply() = default;
+  /// Takes the result out of the message.
+  virtual void deliver(message& answered) noexcept = 0;
+  /// What follows, when the slot of the message is free again. May delete the object.
+  virtual void proceed() {}
+
+  detail::sending* by_ = nullptr;  ///< null: not in flight
+  std::uint32_t turn_ = 0;
+};
+
+namespace detail {
+
+struct member;
+struct locality;
+
+/// The messages of one thread to one locality: the part in that locality's memory.
+struct ring {
+  ring(member& from, std::uint32_t depth, std::optional<unsigned> numa_node);
+
+  [[nodiscard]] message& slot(std::uint32_t turn) const noexcept { return messages[turn & mask]; }
+  /// A hint.
+  [[nodiscard]] bool has_work() const noexcept {
+    return slot(next.load(std::memory_order_relaxed)).looks_posted();  // relaxed: a hint
+  }
+
+  // Of the servers; `next` is written by the one that holds the lock.
+  alignas(hw::false_sharing_bytes) ttas_lock lock;
+  std::atomic<std::uint32_t> next{0};
+  member* const sender;
+  const std::uint32_t mask;
+  const hw::page_run pages;
+  message* const messages;
+};
+
+/// The same: the sender's part. Turns count messages without end.
+struct sending {
+  struct record {
+    reply* to = nullptr;
+    void (*discard)(message&) = nullptr;
+    unsigned depth = 0;
+    std::uint64_t key = 0;
+    std::uint64_t sent_at = 0;  ///< 0: not sampled
+  };
+
+  ring* to = nullptr;
+  unsigned locality = 0;
+  std::uint32_t first = 0;  ///< the oldest that is not taken
+  std::uint32_t end = 0;
+  std::uint64_t operation = 0;  ///< that posted the newest
+  unsigned patience = 32;
+  std::vector<record> records;
+
+  [[nodiscard]] bool is_empty() const noexcept { return first == end; }
+  [[nodiscard]] record& of(std::uint32_t turn) noexcept { return records[turn & to->mask]; }
+  [[nodiscard]] bool is_taken(std::uint32_t turn) const noexcept {
+    return static_cast<std::int32_t>(turn - first) < 0;
+  }
+};
+
+/// A word that one thread writes and others read at any time.
+class tally {
+ public:
+  void add(std::uint64_t n = 1) noexcept { set(get() + n); }
+  void raise(std::uint64_t n) noexcept {
+    if (n > get()) set(n);
+  }
+  // relaxed, as below: counts, which order nothing.
+  [[nodiscard]] std::uint64_t get() const noexcept { return word_.load(std::memory_order_relaxed); }
+
+ private:
+  void set(std::uint64_t n) noexcept { word_.store(n, std::memory_order_relaxed); }
+  std::atomic<std::uint64_t> word_{0};
+};
+
+/// A thread in the runtime.
+struct member {
+  locality* home = nullptr;  ///< null: not attached
+  unsigned home_index = 0;
+  std::atomic<std::uint32_t> rank{
+      0};                       ///< among the threads of the locality; the lock of the locality guards writes
+  unsigned depth = 0;           ///< of the operation that it runs; 0: none
+  unsigned frames = 0;          ///< operations of others on its stack
+  std::uint64_t operation = 0;  ///< the number of the one that it runs; 0: none
+  std::uint64_t operations = 0;
+  const partition_header* partition = nullptr;  ///< on which it runs
+  unsigned partition_locks = 0;                 ///< that it holds
+  unsigned fruitless = 0;                       ///< searches for messages since the last that found one
+  unsigned looks_before_serving = 1;
+  unsigned looks = 0;
+  unsigned helped = 0;  ///< the share that it looked at last
+  std::unique_ptr<sending[]> sendings;
+
+  enum sleep_state : std::uint32_t { awake, on_word, in_event_loop };
+  /// Apart from what the thread writes all the time: servers read it after each batch.
+  alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> sleep{awake};
+  std::atomic<int> event_fd{-1};
+  alignas(hw::false_sharing_bytes) struct {
+    tally local, sent, served, served_by_sender, run_nested, batches, waits_for_room, sleeps, deepest,
+        most_in_ring, sampled, sampled_ticks, slowest_ticks;
+  } did;
+
+  [[nodiscard]] bool is_home(unsigned index) const noexcept { return home_index == index; }
+};
+
+/// The rings of a locality: one at most for each slot of hw::thread_slot(). They are added under the runtime's lock.
+class ring_table {
+ public:
+  ring_table() = default;
+  ring_table(const ring_table&) = delete;
+  ring_table& operator=(const ring_table&) = delete;
+  ~ring_table() {
+    // relaxed: no other thread uses it.
+    for (auto& b : blocks_) delete b.load(std::memory_order_relaxed);
+  }
+  /// A server may read the element with an index below it.
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    return count_.load(std::memory_order_acquire);  // order (1): count, acquire
+  }
+  [[nodiscard]] ring& operator[](std::uint32_t index) const noexcept {
+    // relaxed: published by the count.
+    return *(*blocks_[index / per_block].load(std::memory_order_relaxed))[index % per_block];
+  }
+  /// Makes room for one more. Throws std::bad_alloc.
+  void reserve() {
+    // relaxed throughout: the lock guards writes.
+    auto& b = blocks_[count_.load(std::memory_order_relaxed) / per_block];
+    if (b.load(std::memory_order_relaxed) == nullptr) b.store(new block{}, std::memory_order_relaxed);
+  }
+  void add(ring& one) noexcept {
+    // relaxed: the lock guards writes.
+    const std::uint32_t at = count_.load(std::memory_order_relaxed);
+    (*blocks_[at / per_block].load(std::memory_order_relaxed))[at % per_block] = &one;
+    count_.store(at + 1, std::memory_order_release);  // order (1): add, release
+  }
+
+ private:
+  static constexpr std::uint32_t per_block = 64;
+  using block = std::array<ring*, per_block>;
+  std::array<std::atomic<block*>, hw::max_thread_slots / per_block> blocks_{};
+  std::atomic<std::uint32_t> count_{0};
+};
+
+struct locality {
+  locality_shape shape;
+  ring_table rings;
+  std::atomic<std::uint32_t> members{0};
+  /// A thread of this locality that sleeps until a message comes.
+  std::atomic<member*> sleeper{nullptr};
+  std::mutex lock;
+  std::vector<member*> by_rank;
+};
+
+}  // namespace detail
+
+template <class Result>
+class completion;
+
+class runtime {
+ public:
+  /// Throws std::invalid_argument for a ring depth of 0 or more than 4096, or a nesting of 0.
+  explicit runtime(localities where, const options& o = {});
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+  /// Runs what is still in the rings. No thread may use the runtime any more; completions may not outlive it.
+  ~runtime();
+
+  [[nodiscard]] unsigned locality_count() const noexcept { return static_cast<unsigned>(localities_.size()); }
+  [[nodiscard]] const locality_shape& shape_of(unsigned locality) const noexcept {
+    return localities_[locality]->shape;
+  }
+  [[nodiscard]] const options& chosen() const noexcept { return options_; }
+
+  // Threads.
+
+  /// Makes the calling thread one of this locality, whether or not it runs there; leaves another one before. Without it a
+  /// thread comes, at its first use of the runtime, to the locality of the hardware thread on which it then runs, or to the
+  /// next in turn. Throws std::out_of_range for a locality that there is not, std::bad_alloc, and what hw::thread_slot()
+  /// throws.
+  void attach(unsigned locality);
+  /// The calling thread's locality.
+  [[nodiscard]] unsigned here() { return local().home_index; }
+  /// Waits for all messages of the calling thread, runs their continuations, and gives up its share of the locality's rings.
+  /// The end of a thread does it too. Not from inside an operation.
+  void leave();
+
+  // What a thread may do between operations.
+
+  /// Takes the answers that have come, runs their continuations, and serves the messages of the calling thread's share.
+  /// Returns how many of both there were.
+  std::size_t poll();
+  /// Serves all rings of a locality, for a dedicated thread. Returns how many messages it ran.
+  std::size_t serve_locality(unsigned locality);
+  /// Waits until all messages of the calling thread are answered: afterwards their effects are visible to it. In an
+  /// operation: until those of the operation are.
+  void barrier();
+  /// The same for messages to one locality with this key (its hash), if there are any.
+  void fence(unsigned locality, std::uint64_t key);
+
+  /// The same until the flag is set, for a thread that does nothing else; it sleeps while there are no messages. The thread
+  /// comes to the locality.
+  void serve_until(unsigned locality, const std::atomic<bool>& stop);
+  /// Sets the flag, and wakes the threads that serve.
+  void stop_serving(std::atomic<bool>& stop) noexcept;
+  /// Starts such a thread, for a locality whose threads are often busy elsewhere. It ends with the runtime. Throws
+  /// std::out_of_range, and std::system_error if the thread cannot be made.
+  void add_poller(unsigned locality);
+
+  // Event loops. A loop watches event_fd() for reading, and calls arm() before it blocks: where that is false it calls
+  // poll() and does not block.
+
+  /// A descriptor of the calling thread that becomes readable when an answer or a message has come to it after arm(). It
+  /// belongs to the runtime. Throws std::system_error.
+  [[nodiscard]] int event_fd();
+  [[nodiscard]] bool arm();
+
+  /// Runs the messages of all threads. Where no other thread uses the runtime, none is left. Results stay in their slots.
+  void drain();
+  /// The same while no other thread uses the runtime. It needs no memory.
+  void drain_at_rest() noexcept;
+
+  [[nodiscard]] statistics counts() const;
+
+  // For partitions.hpp and completion.
+
+  [[nodiscard]] detail::member& local() {
+    detail::member& me = members_.local();
+    if (me.home == nullptr) [[unlikely]]
+      attach_first(me);
+    return me;
+  }
+
+  /// Posts a call to another locality. The reply may be null: the result is then destroyed. Returns false if this thread
+  /// has to run the operation itself (deviation 3). Throws std::bad_alloc, and what a copy of the operation throws, with
+  /// nothing posted.
+  template <class Call, class Source>
+  [[nodiscard]] bool post(detail::member& me, unsigned locality, void* target, std::uint64_t key,
+                          Source&& operation, reply* to) {
+    detail::sending& by = me.sendings[locality];
+    if (by.to == nullptr) [[unlikely]]
+      add_ring(me, by);
+    if (me.frames != 0 && is_behind_outer(me, by)) return false;
+    make_room(me, by);
+    const std::uint32_t turn = by.end;
+    message& m = by.to->slot(turn);
+    Call::write(m, std::forward<Source>(operation));
+    sent(me, by, {to, [](message& answered) { static_cast<void>(Call::take(answered)); }, me.depth, key, 0});
+    m.post(Call::run, target, me.depth + 1);
+    if (to != nullptr) {
+      to->by_ = &by;
+      to->turn_ = turn;
+    }
+    posted(me, *localities_[locality]);
+    return true;
+  }
+
+  /// Waits until a message is answered and its reply has the result.
+  void wait_for(detail::member& me, detail::sending& by, std::uint32_t turn);
+  /// Takes the answers that have come.
+  std::size_t take_answers(detail::member& me, detail::sending& by);
+  /// Messages of the calling thread's share, now and then.
+  void look_for_work(detail::member& me) {
+    if (++me.looks >= me.looks_before_serving) [[unlikely]]
+      serve_share(me);
+  }
+  /// The calling thread's messages are of another operation than the one that it runs: that one may wait for this one.
+  [[nodiscard]] static bool holds_outer(const detail::member& me, const detail::sending& by) noexcept {
+    return me.frames != 0 && !by.is_empty() && by.operation != me.operation;
+  }
+  /// Throws nesting_error if an operation may not wait for another one here.
+  void check_nesting(const detail::member& me) const {
+    if (me.depth >= options_.nesting) [[unlikely]]
+      refuse_nesting();
+  }
+
+ private:
+  void attach_first(detail::member& me);
+  void attach(detail::member& me, unsigned locality);
+  void leave(detail::member& me);
+  void add_ring(detail::member& me, detail::sending& by);
+  [[nodiscard]] bool is_behind_outer(detail::member& me, detail::sending& by);
+  void make_room(detail::member& me, detail::sending& by) {
+    if (by.end - by.first > by.to->mask) [[unlikely]]
+      wait_for_room(me, by);
+  }
+  void wait_for_room(detail::member& me, detail::sending& by);
+  void sent(detail::member& me, detail::sending& by, detail::sending::record record);
+  void posted(detail::member& me, detail::locality& there) {
+    hw::fence_light();  // order (2): posted, light
+    // relaxed: the fence orders it.
+    if (there.sleeper.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+      wake_sleeper(there);
+    look_for_work(me);
+  }
+  unsigned serve(detail::member& me, detail::ring& from, unsigned most) noexcept;
+  void drain(detail::member& me) noexcept;
+  bool serve_share(detail::member& me);
+  void wait_once(detail::member& me, detail::sending& by, unsigned& rounds);
+  void sleep_for(detail::member& me, detail::sending& by);
+  [[nodiscard]] bool has_work(const detail::locality& there) const noexcept;
+  static void wake(detail::member& sleeping) noexcept;
+  static void wake_sleeper(detail::locality& there) noexcept;
+  [[noreturn]] void refuse_nesting() const;
+
+  const options options_;
+  const localities where_;
+  std::vector<std::unique_ptr<detail::locality>> localities_;
+  per_thread<detail::member> members_;
+  detail::member drains_;  ///< stands for the thread that destroys
+  std::atomic<std::uint32_t> next_in_turn_{0};
+  std::mutex lock_;
+  std::vector<std::unique_ptr<detail::ring>> rings_;
+  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> pollers_;
+};
+
+/// The result of an operation that may not have run yet. Of the thread that sent it; the runtime outlives it. A completion
+/// that is destroyed early discards the result, not the operation.
+template <class Result>
+class [[nodiscard]] completion final : private reply {
+ public:
+  /// Of an operation that has run.
+  explicit completion(outcome<Result> done) noexcept : done_(std::move(done)) {}
+  completion(completion&& other) noexcept
+      : runtime_(other.runtime_), take_(other.take_), done_(std::move(other.done_)) {
+    by_ = std::exchange(other.by_, nullptr);
+    turn_ = other.turn_;
+    if (by_ != nullptr) by_->of(turn_).to = this;
+  }
+  completion& operator=(completion&&) = delete;
+  ~completion() override {
+    if (by_ != nullptr) by_->of(turn_).to = nullptr;
+  }
+
+  /// Whether await() would return at once.
+  [[nodiscard]] bool is_ready() {
+    if (by_ != nullptr) static_cast<void>(runtime_->take_answers(runtime_->local(), *by_));
+    return done_.has_value();
+  }
+  /// Waits, and serves meanwhile. Returns the result or throws what the operation threw; once. Throws nesting_error, and the
+  /// operation runs all the same, inside options::nesting others.
+  Result await() {
+    if (by_ != nullptr) {
+      detail::member& me = runtime_->local();
+      runtime_->check_nesting(me);
+      runtime_->wait_for(me, *by_, turn_);
+    }
+    return done_->get();
+  }
+  /// Calls function(outcome<Result>) in the thread that submitted the operation, once the answer has come and that thread
+  /// takes it: in its poll(), or while it submits, waits or leaves; at once if the operation has run. The function must not
+  /// throw. It may submit operations.
+  template <class Function>
+  void then(Function&& function) && {
+    static_assert(std::is_invocable_v<Function&, outcome<Result>>,
+                  "then() takes a function of outcome<Result>");
+    if (by_ == nullptr) {
+      function(std::move(*done_));
+      return;
+    }
+    auto* const next = new continuation<std::decay_t<Function>>(std::forward<Function>(function), take_);
+    by_->of(turn_).to = next;
+    next->in_flight_as(*this);
+  }
+
+ private:
+  template <class, class>
+  friend class partitions;
+  using taker = outcome<Result> (*)(message&) noexcept;
+
+  completion(runtime& of, taker take) noexcept : runtime_(&of), take_(take) {}
+  void deliver(message& answered) noexcept override { done_.emplace(take_(answered)); }
+
+  template <class Function>
+  class continuation final : public reply {
+   public:
+    template <class Source>
+    continuation(Source&& function, taker take) : function_(std::forward<Source>(function)), take_(take) {}
+    void in_flight_as(completion& before) noexcept {
+      this->by_ = std::exchange(before.by_, nullptr);
+      this->turn_ = before.turn_;
+    }
+
+   private:
+    void deliver(message& answered) noexcept override { done_.emplace(take_(answered)); }
+    void proceed() override {
+      const std::unique_ptr<continuation> ends(this);
+      function_(std::move(*done_));
+    }
+    Function function_;
+    taker take_;
+    std::optional<outcome<Result>> done_;
+  };
+
+  runtime* runtime_ = nullptr;
+  taker take_ = nullptr;
+  std::optional<outcome<Result>> done_;
+};
+
+}  // namespace espalier::delegation

@@ -1,0 +1,351 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "espalier/delegation/partitions.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/scan.hpp"
+#include "espalier/reclaim/reclaimer_concept.hpp"
+
+// partitioned<Map>: a map in partitions, one or more for each locality. Its operations move to the locality of the key
+// (delegation/runtime.hpp; Ren and Parmer, Middleware 2019):
+//
+//     espalier::delegation::runtime threads(espalier::delegation::localities::numa_nodes());
+//     espalier::partitioned<espalier::ordered_map<std::uint64_t, std::uint64_t>> map(threads);
+//
+// What differs from the contract (map_concept.hpp):
+//
+//   where code runs    A function of update() or find_or_compute() and the copies of values run in a thread of the key's
+//                      partition, which may be any thread that waits in the runtime; visitors of scans and finds run in the
+//                      calling thread.
+//   guards             They protect nothing and cost nothing: each operation pins in its partition.
+//   one key            As in the map of the partition: linearizable, and atomic.
+//   several keys       first, last, lower_bound, upper_bound, empty and size ask all partitions, one after the other:
+//                      map_properties::asks_partitions. Scans merge the partitions, each of which they read as its map is read.
+//   batches            Each partition gets one message with all of its keys.
+//
+// Keys are divided by their hash where the comparator is the usual one, because equivalent keys are equal then. With a
+// comparator of its own a map has all keys in one partition, unless the program gives another route.
+//
+// Progress: blocking. A thread waits for the one that runs its operation (runtime.hpp).
+
+namespace espalier {
+
+namespace detail {
+
+/// All keys in the first partition.
+struct one_partition {
+  template <class Key>
+  [[nodiscard]] std::uint64_t number(const Key&) const noexcept {
+    return 0;
+  }
+  template <class Key>
+  [[nodiscard]] unsigned partition(const Key&, unsigned) const noexcept {
+    return 0;
+  }
+};
+
+template <class Compare, class Key>
+inline constexpr bool orders_equal_keys =
+    std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::greater<Key>> ||
+    std::is_same_v<Compare, std::less<>> || std::is_same_v<Compare, std::greater<>>;
+
+/// How the operation of another thread has a key: a copy if it is small, otherwise a reference to that of the caller, which
+/// waits.
+template <class View>
+class carried_key {
+  using bare = std::remove_cvref_t<View>;
+  static constexpr bool copies =
+      std::is_trivially_copyable_v<bare> && sizeof(bare) <= 16 && alignof(bare) <= 8;
+
+ public:
+  explicit carried_key(const bare& key) noexcept : held_(of(key)) {}
+  [[nodiscard]] const bare& operator*() const noexcept {
+    if constexpr (copies)
+      return held_;
+    else
+      return *held_;
+  }
+
+ private:
+  using holder = std::conditional_t<copies, bare, const bare*>;
+  static holder of(const bare& key) noexcept {
+    if constexpr (copies)
+      return key;
+    else
+      return &key;
+  }
+  holder held_;
+};
+
+/// The domains of all partitions, for what collects them.
+template <class Partitions>
+class partition_domains {
+ public:
+  explicit partition_domains(Partitions& all) noexcept : all_(all) {}
+  /// As epoch_domain::collect. From a thread that is pinned in none.
+  std::size_t collect() {
+    std::size_t waiting = 0;
+    for (unsigned i = 0; i < all_.count(); ++i) {
+      if constexpr (requires { all_[i].domain().collect(); }) waiting += all_[i].domain().collect();
+    }
+    return waiting;
+  }
+
+ private:
+  Partitions& all_;
+};
+
+[[nodiscard]] constexpr map_properties partitioned_properties(const map_properties& inner) noexcept {
+  return {.name = "partitioned",
+          .find_progress = progress::blocking,
+          .update_progress = progress::blocking,
+          .shape = inner.shape,
+          .region_protection = false,
+          .paper =
+              "Ren and Parmer, Scalable Data-structures with Hierarchical, Distributed Delegation, "
+              "Middleware 2019",
+          .reads_beside_writers = inner.reads_beside_writers,
+          .updates_await_reads = inner.updates_await_reads,
+          .exchanges = inner.exchanges,
+          .bidirectional = inner.bidirectional,
+          .asks_partitions = true};
+}
+
+}  // namespace detail
+
+template <class Map,
+          class Route =
+              std::conditional_t<detail::orders_equal_keys<typename Map::key_compare, typename Map::key_type>,
+                                 delegation::by_hash, detail::one_partition>>
+class partitioned
+    : public map_facade<partitioned<Map, Route>, typename Map::key_type, typename Map::mapped_type,
+                        typename Map::key_compare, no_guard, uncounted_size> {
+  using facade = map_facade<partitioned, typename Map::key_type, typename Map::mapped_type,
+                            typename Map::key_compare, no_guard, uncounted_size>;
+  friend facade;
+  using Key = typename Map::key_type;
+  using Value = typename Map::mapped_type;
+  using Compare = typename Map::key_compare;
+  using carried = detail::carried_key<typename facade::key_view>;
+  using parts_type = delegation::partitions<Map, Route>;
+
+ public:
+  using map_type = Map;
+  using traits_type = typename Map::traits_type;
+  using reclaimer_type = unprotected;
+  using typename facade::guard_type;
+  using typename facade::key_view;
+
+  /// The same map with other entries, another order or other policies.
+  template <class K, class V, class C = default_order<K>, class T = traits_type>
+  using rebind = partitioned<typename Map::template rebind<K, V, C, T>>;
+
+  static constexpr map_properties properties = detail::partitioned_properties(Map::properties);
+
+  /// In the localities of a runtime, which outlives the map; `partitions` is their number in all, 0 one for each locality.
+  /// Throws std::bad_alloc.
+  explicit partitioned(delegation::runtime& threads, unsigned partitions = 0, Route route = {},
+                       const Compare& less = Compare())
+    requires std::is_default_constructible_v<Compare>
+      : facade(less), parts_(made(threads, partitions, std::move(route), less)) {}
+
+  /// With a runtime of its own that has two localities, to which threads come in turn. The domain is not used; with it every
+  /// map is constructed in the same way.
+  explicit partitioned(reclaimer_type* /*domain*/ = nullptr)
+      : own_(std::make_unique<delegation::runtime>(delegation::localities::in_turn(2))),
+        parts_(made(*own_, 0, Route(), this->key_comp())) {}
+  explicit partitioned(const Compare& less, reclaimer_type* /*domain*/ = nullptr)
+      : facade(less),
+        own_(std::make_unique<delegation::runtime>(delegation::localities::in_turn(2))),
+        parts_(made(*own_, 0, Route(), less)) {}
+  partitioned(const partitioned&) = delete;
+  partitioned& operator=(const partitioned&) = delete;
+  /// No other thread may use the map any more.
+  ~partitioned() = default;
+
+  [[nodiscard]] guard_type pin() const noexcept { return {}; }
+
+  /// The partitions, for operations of the program's own.
+  [[nodiscard]] parts_type& parts() const noexcept { return *parts_; }
+
+  // Quiescent only, for tests and inspection.
+
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    for (unsigned i = 0; i < parts().count(); ++i) parts()[i].visit_nodes(visitor);
+  }
+  [[nodiscard]] const char* check_invariants() const {
+    for (unsigned i = 0; i < parts().count(); ++i) {
+      if (const char* const wrong = parts()[i].check_invariants()) return wrong;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] memory_usage usage() const noexcept {
+    memory_usage sum;
+    for (unsigned i = 0; i < parts().count(); ++i) sum += parts()[i].usage();
+    return sum;
+  }
+  [[nodiscard]] detail::partition_domains<parts_type> domain() noexcept {
+    return detail::partition_domains<parts_type>(parts());
+  }
+
+ private:
+  static std::unique_ptr<parts_type> made(delegation::runtime& threads, unsigned partitions, Route route,
+                                          const Compare& less) {
+    const unsigned count = partitions != 0 ? partitions : threads.locality_count();
+    if constexpr (std::is_empty_v<Compare>)
+      return std::make_unique<parts_type>(threads, count, std::move(route));
+    else
+      return std::make_unique<parts_type>(threads, count, std::move(route), less);
+  }
+
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, key_view key) const {
+    return parts().call(key, [k = carried(key)](Map& m) { return m.find(*k); });
+  }
+  [[nodiscard]] bool do_contains(guard_type&, key_view key) const {
+    return parts().call(key, [k = carried(key)](Map& m) { return m.contains(*k); });
+  }
+  // A value is moved from, or copied, where it lies: the caller waits.
+  template <class Source>
+  bool do_insert(guard_type&, key_view key, Source&& value) {
+    return parts().call(
+        key, [k = carried(key), &value](Map& m) { return m.insert(*k, std::forward<Source>(value)); });
+  }
+  template <class Source>
+  bool do_assign(guard_type&, key_view key, Source&& value) {
+    return parts().call(key, [k = carried(key), &value](Map& m) {
+      return m.insert_or_assign(*k, std::forward<Source>(value));
+    });
+  }
+  bool do_erase(guard_type&, key_view key) {
+    return parts().call(key, [k = carried(key)](Map& m) { return m.erase(*k); });
+  }
+  template <class Function>
+  std::optional<Value> do_update(guard_type&, key_view key, Function&& f) {
+    return parts().call(key, [k = carried(key), &f](Map& m) { return m.update(*k, f).before; });
+  }
+
+  /// One message to each partition, with the keys that are its own.
+  std::size_t do_find_batch(guard_type&, std::span<const std::remove_cvref_t<key_view>> keys,
+                            std::span<std::optional<Value>> results) const {
+    std::size_t present = 0;
+    for (std::size_t first = 0; first < keys.size(); first += together_most) {
+      const auto some = keys.subspan(first, std::min(together_most, keys.size() - first));
+      present += parts().broadcast(
+          std::size_t{0}, [this, some, to = results.data() + first](Map& m) { return find_own(m, some, to); },
+          std::plus<std::size_t>());
+    }
+    return present;
+  }
+  std::size_t find_own(Map& m, std::span<const std::remove_cvref_t<key_view>> keys,
+                       std::optional<Value>* results) const {
+    std::size_t present = 0;
+    auto guard = m.pin();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (&parts()[parts().index_of(keys[i])] != &m) continue;
+      results[i].reset();
+      if (std::optional<Value> found = m.find(guard, keys[i])) {
+        results[i].emplace(std::move(*found));
+        ++present;
+      }
+    }
+    return present;
+  }
+
+  [[nodiscard]] std::size_t do_size() const {
+    return parts().broadcast(std::size_t{0}, [](Map& m) { return m.size(); }, std::plus<std::size_t>());
+  }
+
+  /// What a scan has of one partition.
+  template <class Bound>
+  struct stream {
+    entry_batch<Key, Value> batch;
+    std::size_t at = 0;
+    std::optional<Bound> next;  ///< nothing when the partition has no more
+    std::optional<Key> last;
+
+    [[nodiscard]] bool is_empty() const noexcept { return at == batch.size(); }
+    [[nodiscard]] const map_entry<Key, Value>& entry() const noexcept { return batch.begin()[at]; }
+
+    /// In the partition.
+    void fill(Map& m, std::size_t most) {
+      at = 0;
+      batch.clear();
+      const Bound from = *next;
+      const auto add = [&](const auto& key, const Value& value) {
+        if (from.admits(key)) batch.add(key, value);
+        return batch.size() != most;
+      };
+      if constexpr (Bound::reverse) {
+        if (from.key())
+          m.reverse_scan(*from.key(), add);
+        else
+          m.reverse_scan(add);
+      } else {
+        if (from.key())
+          m.scan(*from.key(), add);
+        else
+          m.scan(add);
+      }
+      if (batch.size() != most) return next.reset();
+      last.reset();
+      last.emplace((batch.end() - 1)->key);
+      next->move_behind(*last);
+    }
+  };
+
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
+    constexpr bool one = is_first_only<std::remove_cvref_t<Visit>>;
+    constexpr std::size_t most = one ? 1 : entry_batch<Key, Value>::capacity;
+    constexpr unsigned usual = 4;
+    // Most maps have few partitions, and need no memory for a scan.
+    std::array<stream<Bound>, usual> few;
+    std::vector<stream<Bound>> many(parts().count() > usual ? parts().count() : 0);
+    stream<Bound>* const all = many.empty() ? few.data() : many.data();
+    for (unsigned i = 0; i < parts().count(); ++i) all[i].next.emplace(bound);
+    const auto fill = [this, all](unsigned i) {
+      return parts().execute_at(i, [s = &all[i]](Map& m) { s->fill(m, most); }, 0);
+    };
+    {
+      // All partitions at the same time.
+      parts().broadcast(
+          0U,
+          [this, all](Map& m) {
+            unsigned i = 0;
+            while (&parts()[i] != &m) ++i;
+            all[i].fill(m, most);
+            return 0U;
+          },
+          [](unsigned, unsigned) { return 0U; });
+    }
+    while (true) {
+      stream<Bound>* least = nullptr;
+      for (unsigned i = 0; i < parts().count(); ++i) {
+        stream<Bound>& s = all[i];
+        if (s.is_empty() && s.next) fill(i).await();
+        if (s.is_empty()) continue;
+        if (least == nullptr || bound.precedes(s.entry().key, least->entry().key)) least = &s;
+      }
+      if (least == nullptr || !visit(least->entry().key, least->entry().value)) return;
+      ++least->at;
+    }
+  }
+
+  std::unique_ptr<delegation::runtime> own_;
+  std::unique_ptr<parts_type> parts_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,387 @@
+#include "espalier/delegation/runtime.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "espalier/delegation/partitions.hpp"
+#include "espalier/hw/clock.hpp"
+#include "espalier/hw/pause.hpp"
+
+namespace {
+
+using namespace espalier;
+using namespace espalier::delegation;
+
+static_assert(sizeof(message) == 64 && alignof(message) == 64);
+
+struct counter {
+  std::atomic<long> n{0};
+};
+
+/// A thread that serves a locality until the end of its scope.
+class server {
+ public:
+  server(runtime& of, unsigned locality)
+      : of_(of), thread_([this, locality] {
+          of_.serve_until(locality, stop_);
+          of_.leave();
+        }) {}
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+  ~server() {
+    of_.stop_serving(stop_);
+    thread_.join();
+  }
+
+ private:
+  runtime& of_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+class two_localities : public ::testing::Test {
+ protected:
+  two_localities() { threads.attach(0); }
+  runtime threads{localities::in_turn(2)};
+  partitions<counter> all{threads, 2};
+};
+
+TEST_F(two_localities, results_of_every_kind) {
+  const server there(threads, 1);
+  EXPECT_EQ(all.call_at(1, [](counter& c) { return ++c.n; }), 1);
+  all.call_at(1, [](counter& c) { ++c.n; });
+  const std::string text = all.call_at(1, [](counter&) { return std::string(100, 'x'); });
+  EXPECT_EQ(text, std::string(100, 'x'));
+  const std::array<std::uint64_t, 20> large{1, 2, 3};
+  const auto twice = all.call_at(1, [large](counter&) {
+    auto result = large;
+    for (auto& n : result) n *= 2;
+    return result;
+  });
+  EXPECT_EQ(twice[2], 6U);
+  const auto owned = all.call_at(1, [](counter&) { return std::make_unique<int>(7); });
+  EXPECT_EQ(*owned, 7);
+  auto argument = std::make_unique<int>(8);
+  EXPECT_EQ(all.call_at(1, [a = std::move(argument)](counter&) { return *a; }), 8);
+  EXPECT_EQ(all.call_at(1, [](counter&) { return -1; }), -1);
+}
+
+TEST_F(two_localities, operations_without_waiting) {
+  const server there(threads, 1);
+  std::vector<completion<long>> later;
+  for (int i = 0; i < 200; ++i) {
+    later.push_back(all.execute_at(1, [i](counter& c) { return c.n += i; }));
+    auto large = all.execute_at(1, [i, room = std::array<long, 30>{}](counter&) { return room; });
+  }
+  long sum = 0;
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(later[static_cast<std::size_t>(i)].await(), sum += i);
+}
+
+TEST_F(two_localities, one_that_has_run_is_ready) {
+  auto done = all.execute_at(0, [](counter&) { return 3; });
+  EXPECT_TRUE(done.is_ready());
+  EXPECT_EQ(done.await(), 3);
+}
+
+TEST_F(two_localities, exceptions) {
+  const server there(threads, 1);
+  const auto fails = [](counter&) -> int { throw std::runtime_error("the reason"); };
+  EXPECT_THROW(all.call_at(0, fails), std::runtime_error);
+  try {
+    all.call_at(1, fails);
+    FAIL();
+  } catch (const std::runtime_error& thrown) {
+    EXPECT_STREQ(thrown.what(), "the reason");
+  }
+  EXPECT_THROW(all.execute_at(1, fails).await(), std::runtime_error);
+  std::string seen;
+  all.execute_at(1, fails).then([&](outcome<int> result) {
+    try {
+      result.get();
+    } catch (const std::runtime_error& thrown) {
+      seen = thrown.what();
+    }
+  });
+  threads.barrier();
+  EXPECT_EQ(seen, "the reason");
+  EXPECT_THROW(all.broadcast(0, fails, std::plus<int>()), std::runtime_error);
+}
+
+/// Operations, each of which waits for the next one.
+long chain_of_calls(partitions<counter>& all, unsigned at, int steps) {
+  return all.call_at(at, [&all, at, steps](counter& c) -> long {
+    ++c.n;
+    return steps == 1 ? 1 : chain_of_calls(all, (at + 1) % all.count(), steps - 1) + 1;
+  });
+}
+
+TEST_F(two_localities, nested_operations) {
+  const server there(threads, 1);
+  EXPECT_EQ(chain_of_calls(all, 1, 8), 8);
+  EXPECT_EQ(all[0].n + all[1].n, 8);
+}
+
+TEST_F(two_localities, nesting_has_a_limit) {
+  const server there(threads, 1);
+  const int most = static_cast<int>(threads.chosen().nesting);
+  EXPECT_EQ(chain_of_calls(all, 1, most), most);
+  EXPECT_THROW(chain_of_calls(all, 1, most + 1), nesting_error);
+  EXPECT_EQ(all.call_at(1, [](counter&) { return 1; }), 1);
+}
+
+TEST_F(two_localities, continuations_have_no_limit) {
+  const server there(threads, 1);
+  int steps = 0;
+  std::function<void()> next = [&] {
+    all.execute_at(1, [](counter&) {}).then([&](outcome<void>) {
+      if (++steps < 100) next();
+    });
+  };
+  next();
+  while (steps < 100) threads.barrier();
+}
+
+TEST_F(two_localities, a_locality_without_threads) {
+  for (int i = 1; i <= 1000; ++i) ASSERT_EQ(all.call_at(1, [](counter& c) { return ++c.n; }), i);
+  EXPECT_EQ(threads.counts().served_by_sender, 1000U);
+}
+
+TEST_F(two_localities, threads_whose_locality_computes) {
+  std::atomic<bool> stop{false};
+  std::thread computes([&] {
+    threads.attach(1);
+    while (!stop) hw::park();
+  });
+  for (int i = 1; i <= 100; ++i) ASSERT_EQ(all.call_at(1, [](counter& c) { return ++c.n; }), i);
+  stop = true;
+  computes.join();
+}
+
+TEST_F(two_localities, a_thread_that_ends_leaves) {
+  for (int round = 0; round < 50; ++round) {
+    std::thread([&] {
+      threads.attach(static_cast<unsigned>(round) % 2);
+      for (unsigned p : {0U, 1U}) static_cast<void>(all.execute_at(p, [](counter& c) { ++c.n; }));
+    }).join();
+  }
+  EXPECT_EQ(all[0].n, 50);
+  EXPECT_EQ(all[1].n, 50);
+}
+
+TEST_F(two_localities, many_threads_that_come_and_go) {
+  constexpr int each = 300;
+  std::vector<std::thread> crowd;
+  for (unsigned t = 0; t < 12; ++t) {
+    crowd.emplace_back([&, t] {
+      for (int i = 0; i < each; ++i) {
+        if (i % 100 == 50) threads.attach((t + static_cast<unsigned>(i) / 100) % 2);
+        if (i % 3 == 0)
+          static_cast<void>(all.execute(i, [](counter& c) { ++c.n; }));
+        else if (i % 3 == 1)
+          all.call(i, [](counter& c) { ++c.n; });
+        else
+          all.call(i, [&](counter& c) {
+            ++c.n;
+            all.call(i + 1, [](counter& d) { --d.n; });
+            all.call(i, [](counter& d) { ++d.n; });
+          });
+      }
+    });
+  }
+  for (std::thread& one : crowd) one.join();
+  EXPECT_EQ(all[0].n + all[1].n, 12 * each);
+}
+
+TEST_F(two_localities, what_is_submitted_runs_before_the_end) {
+  auto ran = std::make_unique<std::atomic<int>>(0);
+  {
+    runtime short_lived(localities::in_turn(2));
+    partitions<counter> part(short_lived, 2);
+    short_lived.attach(0);
+    for (int i = 0; i < 20; ++i) static_cast<void>(part.execute_at(1, [&](counter&) { ++*ran; }));
+  }
+  EXPECT_EQ(*ran, 20);
+}
+
+TEST_F(two_localities, destroyed_under_load) {
+  auto ran = std::make_unique<std::atomic<int>>(0);
+  {
+    runtime short_lived(localities::in_turn(2));
+    partitions<counter> part(short_lived, 2);
+    short_lived.add_poller(0);
+    short_lived.add_poller(1);
+    std::vector<std::thread> crowd;
+    for (unsigned t = 0; t < 4; ++t) {
+      crowd.emplace_back([&, t] {
+        short_lived.attach(t % 2);
+        for (int i = 0; i < 100; ++i) static_cast<void>(part.execute(i, [&](counter&) { ++*ran; }));
+      });
+    }
+    for (std::thread& one : crowd) one.join();
+  }
+  EXPECT_EQ(*ran, 400);
+}
+
+TEST_F(two_localities, a_poller_serves_for_threads_that_sleep) {
+  threads.add_poller(1);
+  std::thread sleeper([&] { threads.attach(1); });
+  sleeper.join();
+  for (int i = 1; i <= 100; ++i) ASSERT_EQ(all.call_at(1, [](counter& c) { return ++c.n; }), i);
+  EXPECT_THROW(threads.add_poller(2), std::out_of_range);
+}
+
+TEST_F(two_localities, an_event_loop) {
+  const server there(threads, 1);
+  int done = 0;
+  for (int i = 0; i < 10; ++i)
+    all.execute_at(1, [](counter& c) { return ++c.n; }).then([&](outcome<long>) { ++done; });
+  while (done < 10) {
+    if (threads.arm()) {
+      pollfd wait{threads.event_fd(), POLLIN, 0};
+      ASSERT_GE(::poll(&wait, 1, -1), 0);
+    }
+    threads.poll();
+  }
+}
+
+TEST_F(two_localities, an_event_loop_is_woken_to_serve) {
+  std::atomic<bool> armed{false};
+  std::atomic<bool> stop{false};
+  std::thread loop([&] {
+    threads.attach(1);
+    while (!stop) {
+      if (threads.arm()) {
+        armed = true;
+        pollfd wait{threads.event_fd(), POLLIN, 0};
+        ::poll(&wait, 1, 20);
+      }
+      threads.poll();
+    }
+  });
+  while (!armed) hw::park();
+  for (int i = 1; i <= 20; ++i) ASSERT_EQ(all.call_at(1, [](counter& c) { return ++c.n; }), i);
+  stop = true;
+  loop.join();
+}
+
+TEST_F(two_localities, reads_see_what_the_thread_has_written) {
+  int key = 0;
+  while (all.index_of(key) != 1) ++key;
+  for (long i = 1; i <= 100; ++i) {
+    static_cast<void>(all.execute(key, [i](counter& c) { c.n = i; }));
+    ASSERT_EQ(all.run_here(key, [](counter& c) { return c.n.load(); }), i);
+  }
+}
+
+TEST_F(two_localities, variables_of_partitions) {
+  partition_variable<long> sums(threads, all.count(), 5);
+  const server there(threads, 1);
+  for (unsigned p : {0U, 1U, 1U}) all.call_at(p, [&](counter&) { ++sums.here(); });
+  EXPECT_EQ(sums[0], 6);
+  EXPECT_EQ(sums[1], 7);
+}
+
+TEST_F(two_localities, counts) {
+  for (int i = 0; i < 100; ++i) all.call_at(0, [](counter&) {});
+  for (int i = 0; i < 100; ++i) static_cast<void>(all.execute_at(1, [](counter&) {}));
+  threads.barrier();
+  const statistics did = threads.counts();
+  EXPECT_EQ(did.local, 100U);
+  EXPECT_EQ(did.sent, 100U);
+  EXPECT_EQ(did.served + did.served_by_sender, 100U);
+  EXPECT_EQ(did.most_in_ring, threads.chosen().ring_depth);
+  EXPECT_GT(did.waits_for_room, 0U);
+  EXPECT_EQ(did.deepest, 1U);
+  EXPECT_EQ(did.sampled, 2U);
+}
+
+TEST_F(two_localities, an_idle_runtime_costs_nothing) {
+  threads.add_poller(0);
+  threads.add_poller(1);
+  EXPECT_EQ(all.call_at(1, [](counter& c) { return ++c.n; }), 1);
+  // Both sleep at some time.
+  while (threads.counts().sleeps < 2) hw::park();
+}
+
+#ifndef NDEBUG
+TEST_F(two_localities, no_await_under_a_partitions_lock) {
+  partition_lock<> lock(threads);
+  lock.lock();
+  EXPECT_EQ(all.call_at(0, [](counter&) { return 1; }), 1);
+  EXPECT_DEATH(all.call_at(1, [](counter&) {}), "under a partition's lock");
+  lock.unlock();
+}
+#endif
+
+TEST(delegation, more_localities_than_partitions_and_the_reverse) {
+  runtime threads(localities::in_turn(3));
+  partitions<counter> few(threads, 1);
+  partitions<counter> many(threads, 50);
+  EXPECT_EQ(few.call(1, [](counter& c) { return ++c.n; }), 1);
+  EXPECT_EQ(many.broadcast(0L, [](counter& c) { return ++c.n; }, std::plus<long>()), 50);
+  EXPECT_THROW(partitions<counter>(threads, 0), std::invalid_argument);
+}
+
+TEST(delegation, where_partitions_lie_is_an_argument) {
+  struct placed {
+    partition_place place;
+    int extra;
+    placed(const partition_place& p, int e) : place(p), extra(e) {}
+  };
+  runtime threads(localities::in_turn(2));
+  partitions<placed> all(threads, 3, by_hash(), 7);
+  EXPECT_EQ(all[2].place.index, 2U);
+  EXPECT_EQ(all[2].place.locality, 0U);
+  EXPECT_EQ(all[1].extra, 7);
+}
+
+TEST(delegation, routes) {
+  const by_hash hash;
+  std::array<int, 4> keys{};
+  for (int i = 0; i < 4000; ++i) ++keys[hash.partition(i, 4)];
+  EXPECT_THAT(keys, ::testing::Each(::testing::AllOf(::testing::Gt(900), ::testing::Lt(1100))));
+  const by_range<std::string> range{{"f", "p"}};
+  EXPECT_EQ(range.partition("a", 3), 0U);
+  EXPECT_EQ(range.partition("f", 3), 1U);
+  EXPECT_EQ(range.partition("z", 3), 2U);
+  EXPECT_EQ(range.partition("z", 2), 1U);
+}
+
+TEST(delegation, localities_are_checked) {
+  EXPECT_THROW(static_cast<void>(localities::in_turn(0)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(localities::groups({})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(localities::groups({{0}, {}})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(localities::groups({{0, 1}, {1}})), std::invalid_argument);
+  const localities two = localities::groups({{0, 2}, {1}});
+  EXPECT_EQ(two.of_pu(2), 0U);
+  EXPECT_EQ(two.of_pu(1), 1U);
+  EXPECT_EQ(two.of_pu(3), std::nullopt);
+  EXPECT_GE(localities::numa_nodes().count(), 1U);
+  EXPECT_THROW(runtime(localities::in_turn(1), {.ring_depth = 0}), std::invalid_argument);
+  EXPECT_THROW(runtime(localities::in_turn(1), {.nesting = 0}), std::invalid_argument);
+  runtime threads(localities::in_turn(2));
+  EXPECT_THROW(threads.attach(2), std::out_of_range);
+}
+
+TEST(delegation, threads_come_to_localities_in_turn) {
+  runtime threads(localities::in_turn(2));
+  std::array<std::atomic<int>, 2> in{};
+  std::vector<std::thread> crowd;
+  for (int i = 0; i < 6; ++i) crowd.emplace_back([&] { ++in[threads.here()]; });
+  for (std::thread& one : crowd) one.join();
+  EXPECT_EQ(in[0], 3);
+  EXPECT_EQ(in[1], 3);
+}
+
+}  // namespace
