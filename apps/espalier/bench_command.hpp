@@ -53,6 +53,7 @@ void run_bench_study(const bench_options& options, const CLI::App& verb);
 
 // The studies: apps/studies/<name>/native.cpp.
 void run_atc18_study(const bench_options& options, const CLI::App& verb);
+void run_dps_study(const bench_options& options, const CLI::App& verb);
 void run_eunomia_study(const bench_options& options, const CLI::App& verb);
 void run_malloc_speed_study(const bench_options& options, const CLI::App& verb);
 void run_malloc_tsx_study(const bench_options& options, const CLI::App& verb);

@@ -177,5 +177,5 @@ page_run map_pages(std::size_t bytes, const page_options& options) {
 }  // namespace espalier::hw
 
 // A fiber that used a runtime calls leave() itself.
-void espalier::delegation::detail::leave_at_thread_end(runtime&) {}
-void espalier::delegation::detail::forget_runtime(runtime&) noexcept {}
+void espalier::delegation::detail::leave_at_thread_end(live_runtime&) {}
+void espalier::delegation::detail::forget_runtime(live_runtime&) noexcept {}

@@ -82,7 +82,7 @@ TEST_F(two_localities, operations_without_waiting) {
   std::vector<completion<long>> later;
   for (int i = 0; i < 200; ++i) {
     later.push_back(all.execute_at(1, [i](counter& c) { return c.n += i; }));
-    auto large = all.execute_at(1, [i, room = std::array<long, 30>{}](counter&) { return room; });
+    auto large = all.execute_at(1, [room = std::array<long, 30>{}](counter&) { return room; });
   }
   long sum = 0;
   for (int i = 0; i < 200; ++i) EXPECT_EQ(later[static_cast<std::size_t>(i)].await(), sum += i);

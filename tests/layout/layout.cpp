@@ -48,6 +48,10 @@ constexpr known_node known_nodes[] = {
     {"htm_btree@narrow", 64, 0},
     {"euno_btree", 512, 0},
     {"euno_btree@narrow", 128, 0},
+    {"partitioned", 4544, 0},
+    {"partitioned/ticket", 32, 0},
+    {"partitioned/edge_ext_lf", 32, 0},
+    {"partitioned/occ_avl", 56, 0, 32},
     {"block_list", 4096, 0},
     {"block_list/128_bytes", 128, 0},
 };

@@ -13,7 +13,8 @@
 // The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each distinct type that
 // remains when placement and reclaimer are the simulator's. With ESPALIER_EVERY_ENTRY also those with published
 // nodes, values larger than a word in all of them, and the algorithm's default with the traits that ship. ordered_map has
-// the usual number of schedules; without ESPALIER_EVERY_ENTRY the other algorithms have a third of it. Entries that are
+// the usual number of schedules; without ESPALIER_EVERY_ENTRY the other algorithms have a third of it, and partitioned maps a
+// twelfth, of the default alone. Entries that are
 // not their algorithm's default have a quarter of its number. Maps whose reads must not run beside writers are left out.
 
 namespace espalier::sim::battery {
@@ -31,8 +32,14 @@ struct map_list {
   using with = map_list<Maps..., Map>;
 };
 
+/// Partitioned maps delegate to one of the others.
 template <class Entry>
-constexpr double share_of_algorithm = every_entry || Entry::algorithm == "ordered_map" ? 1 : 1.0 / 3;
+constexpr bool delegates = Entry::map_type::properties.asks_partitions;
+
+template <class Entry>
+constexpr double share_of_algorithm = every_entry || Entry::algorithm == "ordered_map" ? 1
+                                      : delegates<Entry>                               ? 1.0 / 12
+                                                                                       : 1.0 / 3;
 
 template <class Done, class... Entries>
 struct distinct;
@@ -45,7 +52,8 @@ struct distinct<Done, Entry, Others...> {
   static void add() {
     using map = simulated_map<typename Entry::map_type>;
     constexpr bool relaid = std::is_same_v<typename map::traits_type::layout_type, published_layout>;
-    if constexpr (!Done::template has<map> && (every_entry || !relaid) &&
+    constexpr bool brief = delegates<Entry> && !Entry::variant.empty();
+    if constexpr (!Done::template has<map> && (every_entry || !(relaid || brief)) &&
                   map::properties.reads_beside_writers)
       add_tests(Entry::name(), subject_type_of<map, every_entry || Entry::variant.empty()>(),
                 share_of_algorithm<Entry> * (Entry::variant.empty() ? 1 : 0.25));

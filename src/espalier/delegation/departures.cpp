@@ -1,92 +1,70 @@
 #include "espalier/delegation/departures.hpp"
 
-#include <algorithm>
-#include <condition_variable>
-#include <cstdint>
 #include <mutex>
-#include <utility>
-#include <vector>
 
 #include "espalier/delegation/runtime.hpp"
+#include "espalier/hw/pause.hpp"
 
 namespace espalier::delegation::detail {
 namespace {
 
-/// A runtime, and its number: another one may come to lie at its address.
-using numbered = std::pair<runtime*, std::uint64_t>;
+// The runtimes that there are, linked by live_runtime::next. Constant-initialised, and without memory of its own: threads
+// may end after static objects.
+constinit std::mutex live_lock;
+constinit live_runtime* live = nullptr;
 
-struct live_runtime {
-  numbered which;
-  unsigned leaving = 0;  ///< threads
-};
-
-struct live_runtimes {
-  std::mutex lock;
-  std::condition_variable left;
-  std::uint64_t made = 0;
-  std::vector<live_runtime> all;
-
-  [[nodiscard]] auto at(const runtime& one) {
-    return std::find_if(all.begin(), all.end(), [&](const live_runtime& l) { return l.which.first == &one; });
+/// The runtime to which the calling thread belongs and which it has not yet left.
+live_runtime* one_to_leave() noexcept {
+  for (live_runtime* l = live; l != nullptr; l = l->next) {
+    if (l->of->is_attached()) return l;
   }
-};
-
-/// Never destroyed: threads may end after static objects.
-live_runtimes& live() {
-  static auto* const all = new live_runtimes;
-  return *all;
+  return nullptr;
 }
 
-class departures {
- public:
-  departures() = default;
-  departures(const departures&) = delete;
-  departures& operator=(const departures&) = delete;
-  ~departures() {
-    live_runtimes& known = live();
-    std::unique_lock hold(known.lock);
-    for (const numbered& used : used_) {
-      if (const auto at = known.at(*used.first); at == known.all.end() || at->which != used) continue;
-      ++known.at(*used.first)->leaving;
-      // Operations that other threads run for this one may use runtimes for the first time.
+struct departure {
+  departure() = default;
+  departure(const departure&) = delete;
+  departure& operator=(const departure&) = delete;
+  ~departure() {
+    std::unique_lock hold(live_lock);
+    while (live_runtime* const l = one_to_leave()) {
+      ++l->leaving;
+      // Operations that other threads run meanwhile may use a runtime for the first time.
       hold.unlock();
-      used.first->leave();
+      l->of->leave();
       hold.lock();
-      --known.at(*used.first)->leaving;
-      known.left.notify_all();
+      --l->leaving;
     }
   }
-  void add(const numbered& one) {
-    if (std::find(used_.begin(), used_.end(), one) == used_.end()) used_.push_back(one);
-  }
-
- private:
-  std::vector<numbered> used_;
+  void prepare() const noexcept {}
 };
 
 }  // namespace
 
-void leave_at_thread_end(runtime& one) {
-  thread_local departures mine;
-  live_runtimes& known = live();
-  numbered entry;
-  {
-    const std::lock_guard hold(known.lock);
-    auto at = known.at(one);
-    if (at == known.all.end()) at = known.all.insert(at, {{&one, ++known.made}});
-    entry = at->which;
-  }
-  mine.add(entry);
+void leave_at_thread_end(live_runtime& one) {
+  thread_local const departure at_end;
+  at_end.prepare();
+  const std::lock_guard hold(live_lock);
+  if (one.known) return;
+  one.known = true;
+  one.next = live;
+  live = &one;
 }
 
-void forget_runtime(runtime& one) noexcept {
-  live_runtimes& known = live();
-  std::unique_lock hold(known.lock);
-  known.left.wait(hold, [&] {
-    const auto at = known.at(one);
-    return at == known.all.end() || at->leaving == 0;
-  });
-  if (const auto at = known.at(one); at != known.all.end()) known.all.erase(at);
+void forget_runtime(live_runtime& one) noexcept {
+  std::unique_lock hold(live_lock);
+  while (one.leaving != 0) {
+    hold.unlock();
+    hw::park();
+    hold.lock();
+  }
+  for (live_runtime** l = &live; *l != nullptr; l = &(*l)->next) {
+    if (*l == &one) {
+      *l = one.next;
+      break;
+    }
+  }
+  one.known = false;
 }
 
 }  // namespace espalier::delegation::detail

@@ -9,9 +9,17 @@ class runtime;
 
 namespace espalier::delegation::detail {
 
-/// The calling thread will call leave() at its end, if the runtime is there then. Throws std::bad_alloc.
-void leave_at_thread_end(runtime& one);
+/// A runtime as ending threads find it.
+struct live_runtime {
+  runtime* of;
+  live_runtime* next = nullptr;
+  unsigned leaving = 0;  ///< threads
+  bool known = false;
+};
+
+/// The calling thread will call leave() at its end, if the runtime is there then and the thread belongs to it.
+void leave_at_thread_end(live_runtime& one);
 /// No thread will call it any more. Waits for those that are leaving.
-void forget_runtime(runtime& one) noexcept;
+void forget_runtime(live_runtime& one) noexcept;
 
 }  // namespace espalier::delegation::detail

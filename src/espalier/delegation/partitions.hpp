@@ -117,6 +117,7 @@ class partitions {
   [[nodiscard]] unsigned index_of(const Key& key) const noexcept {
     return route_.partition(key, count());
   }
+  [[nodiscard]] unsigned locality_of(unsigned index) const noexcept { return at(index).locality; }
   /// The structure itself. Any thread may use it as the structure permits.
   [[nodiscard]] Structure& operator[](unsigned index) const noexcept { return at(index).structure; }
 

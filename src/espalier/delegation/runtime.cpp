@@ -9,7 +9,6 @@
 #include <string>
 #include <system_error>
 
-#include "espalier/delegation/departures.hpp"
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/pause.hpp"
@@ -72,7 +71,7 @@ runtime::runtime(localities where, const options& o) : options_(o), where_(std::
 }
 
 runtime::~runtime() {
-  detail::forget_runtime(*this);
+  detail::forget_runtime(live_);
   stop_serving(stopping_);
   for (std::thread& one : pollers_) one.join();
   drain(drains_);
@@ -86,7 +85,7 @@ runtime::~runtime() {
     });
     if (more) drain(drains_);
   }
-  detail::forget_runtime(*this);  // operations may have used it
+  detail::forget_runtime(live_);  // operations may have used it
   members_.for_each([](std::uint32_t, detail::member& one) {
     // relaxed: no other thread uses the runtime.
     const int fd = one.event_fd.load(std::memory_order_relaxed);
@@ -116,7 +115,7 @@ void runtime::attach(detail::member& me, unsigned locality) {
     me.sendings = std::make_unique<detail::sending[]>(locality_count());
     for (unsigned i = 0; i < locality_count(); ++i) me.sendings[i].locality = i;
   }
-  detail::leave_at_thread_end(*this);
+  detail::leave_at_thread_end(live_);
   detail::locality& there = *localities_[locality];
   const std::lock_guard hold(there.lock);
   there.by_rank.push_back(&me);
@@ -130,9 +129,13 @@ void runtime::attach(detail::member& me, unsigned locality) {
   there.members.store(count, std::memory_order_release);  // order (3): attach, release
 }
 
+bool runtime::is_attached() const noexcept {
+  const detail::member* const me = members_.if_made();
+  return me != nullptr && me->home != nullptr;
+}
+
 void runtime::leave() {
-  detail::member& me = members_.local();
-  if (me.home != nullptr) leave(me);
+  if (is_attached()) leave(members_.local());
 }
 
 void runtime::leave(detail::member& me) {
@@ -408,15 +411,16 @@ void runtime::wake_sleeper(detail::locality& there) noexcept {
 
 std::size_t runtime::poll() {
   detail::member& me = local();
-  std::size_t done = 0;
+  me.fruitless = 0;
+  std::size_t done = serve_share(me) ? 1 : 0;
   for (unsigned i = 0; i < locality_count(); ++i) {
-    if (me.sendings[i].to != nullptr) done += take_answers(me, me.sendings[i]);
+    detail::sending& by = me.sendings[i];
+    if (by.to != nullptr && !by.is_empty()) done += take_answers(me, by);
   }
   // relaxed: it is awake.
   if (me.sleep.load(std::memory_order_relaxed) != detail::member::awake)
     me.sleep.store(detail::member::awake, std::memory_order_relaxed);
-  me.fruitless = 0;
-  return done + (serve_share(me) ? 1 : 0);
+  return done;
 }
 
 void runtime::barrier() {

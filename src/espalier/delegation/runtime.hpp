@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/delegation/departures.hpp"
 #include "espalier/delegation/localities.hpp"
 #include "espalier/delegation/message.hpp"
 #include "espalier/hw/asymmetric_fence.hpp"
@@ -315,6 +316,7 @@ class runtime {
   /// next in turn. Throws std::out_of_range for a locality that there is not, std::bad_alloc, and what hw::thread_slot()
   /// throws.
   void attach(unsigned locality);
+  [[nodiscard]] bool is_attached() const noexcept;
   /// The calling thread's locality.
   [[nodiscard]] unsigned here() { return local().home_index; }
   /// Waits for all messages of the calling thread, runs their continuations, and gives up its share of the locality's rings.
@@ -381,8 +383,9 @@ class runtime {
     const std::uint32_t turn = by.end;
     message& m = by.to->slot(turn);
     Call::write(m, std::forward<Source>(operation));
-    sent(me, by, {to, [](message& answered) { static_cast<void>(Call::take(answered)); }, me.depth, key, 0});
     m.post(Call::run, target, me.depth + 1);
+    // While the line travels.
+    sent(me, by, {to, [](message& answered) { static_cast<void>(Call::take(answered)); }, me.depth, key, 0});
     if (to != nullptr) {
       to->by_ = &by;
       to->turn_ = turn;
@@ -443,6 +446,7 @@ class runtime {
   const localities where_;
   std::vector<std::unique_ptr<detail::locality>> localities_;
   per_thread<detail::member> members_;
+  detail::live_runtime live_{this};
   detail::member drains_;  ///< stands for the thread that destroys
   std::atomic<std::uint32_t> next_in_turn_{0};
   std::mutex lock_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "espalier/delegation/partitions.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
+#include "espalier/map/node_layout.hpp"
 #include "espalier/map/scan.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 
@@ -89,6 +91,33 @@ class carried_key {
   holder held_;
 };
 
+/// What is known of the nodes of a map.
+template <class Map>
+struct nodes_of {};
+template <class Map>
+  requires requires { Map::node_bytes; }
+struct nodes_of<Map> {
+  static constexpr std::size_t node_bytes = Map::node_bytes;
+  [[nodiscard]] static std::vector<node_type> node_types() { return node_types_of<Map>(); }
+};
+template <class Map>
+inline constexpr unsigned node_entries_of = 1;
+template <class Map>
+  requires requires { Map::node_entries; }
+inline constexpr unsigned node_entries_of<Map> = Map::node_entries;
+
+/// A map that its partition constructs: on the NUMA node of its locality, if its placement can be bound to one
+/// (memory/node_bound.hpp).
+template <class Map>
+struct map_of_partition : Map {
+  template <class... Less>
+  explicit map_of_partition(const delegation::partition_place& where, const Less&... less)
+    requires std::is_constructible_v<typename Map::traits_type::placement_type, std::optional<unsigned>>
+      : Map(less..., static_cast<typename Map::reclaimer_type*>(nullptr), where.numa_node) {}
+  template <class... Less>
+  explicit map_of_partition(const delegation::partition_place&, const Less&... less) : Map(less...) {}
+};
+
 /// The domains of all partitions, for what collects them.
 template <class Partitions>
 class partition_domains {
@@ -131,7 +160,8 @@ template <class Map,
                                  delegation::by_hash, detail::one_partition>>
 class partitioned
     : public map_facade<partitioned<Map, Route>, typename Map::key_type, typename Map::mapped_type,
-                        typename Map::key_compare, no_guard, uncounted_size> {
+                        typename Map::key_compare, no_guard, uncounted_size>,
+      public detail::nodes_of<Map> {
   using facade = map_facade<partitioned, typename Map::key_type, typename Map::mapped_type,
                             typename Map::key_compare, no_guard, uncounted_size>;
   friend facade;
@@ -139,7 +169,8 @@ class partitioned
   using Value = typename Map::mapped_type;
   using Compare = typename Map::key_compare;
   using carried = detail::carried_key<typename facade::key_view>;
-  using parts_type = delegation::partitions<Map, Route>;
+  using part = detail::map_of_partition<Map>;
+  using parts_type = delegation::partitions<part, Route>;
 
  public:
   using map_type = Map;
@@ -153,6 +184,7 @@ class partitioned
   using rebind = partitioned<typename Map::template rebind<K, V, C, T>>;
 
   static constexpr map_properties properties = detail::partitioned_properties(Map::properties);
+  static constexpr unsigned node_entries = detail::node_entries_of<Map>;
 
   /// In the localities of a runtime, which outlives the map; `partitions` is their number in all, 0 one for each locality.
   /// Throws std::bad_alloc.
@@ -197,6 +229,12 @@ class partitioned
     for (unsigned i = 0; i < parts().count(); ++i) sum += parts()[i].usage();
     return sum;
   }
+  /// Of the first partition: each has one of its own, of the same type.
+  [[nodiscard]] const auto& placement() const noexcept
+    requires requires(const Map& map) { map.placement(); }
+  {
+    return parts()[0].placement();
+  }
   [[nodiscard]] detail::partition_domains<parts_type> domain() noexcept {
     return detail::partition_domains<parts_type>(parts());
   }
@@ -212,60 +250,100 @@ class partitioned
   }
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, key_view key) const {
-    return parts().call(key, [k = carried(key)](Map& m) { return m.find(*k); });
+    return parts().call(key, [k = carried(key)](part& m) { return m.find(*k); });
   }
   [[nodiscard]] bool do_contains(guard_type&, key_view key) const {
-    return parts().call(key, [k = carried(key)](Map& m) { return m.contains(*k); });
+    return parts().call(key, [k = carried(key)](part& m) { return m.contains(*k); });
   }
   // A value is moved from, or copied, where it lies: the caller waits.
   template <class Source>
   bool do_insert(guard_type&, key_view key, Source&& value) {
     return parts().call(
-        key, [k = carried(key), &value](Map& m) { return m.insert(*k, std::forward<Source>(value)); });
+        key, [k = carried(key), &value](part& m) { return m.insert(*k, std::forward<Source>(value)); });
   }
   template <class Source>
   bool do_assign(guard_type&, key_view key, Source&& value) {
-    return parts().call(key, [k = carried(key), &value](Map& m) {
+    return parts().call(key, [k = carried(key), &value](part& m) {
       return m.insert_or_assign(*k, std::forward<Source>(value));
     });
   }
   bool do_erase(guard_type&, key_view key) {
-    return parts().call(key, [k = carried(key)](Map& m) { return m.erase(*k); });
+    return parts().call(key, [k = carried(key)](part& m) { return m.erase(*k); });
   }
   template <class Function>
   std::optional<Value> do_update(guard_type&, key_view key, Function&& f) {
-    return parts().call(key, [k = carried(key), &f](Map& m) { return m.update(*k, f).before; });
+    return parts().call(key, [k = carried(key), &f](part& m) { return m.update(*k, f).before; });
   }
 
-  /// One message to each partition, with the keys that are its own.
-  std::size_t do_find_batch(guard_type&, std::span<const std::remove_cvref_t<key_view>> keys,
-                            std::span<std::optional<Value>> results) const {
+  using bare_key = std::remove_cvref_t<key_view>;
+
+  /// Keys of one batch, those of each partition together.
+  struct divided_batch {
+    std::array<std::uint8_t, together_most> position;  ///< in the caller's order
+    std::array<unsigned, together_most> partition;
+    std::array<bare_key, together_most> keys;
+    std::array<std::optional<Value>, together_most> results;
+  };
+
+  /// One message to each partition that has keys of the batch.
+  std::size_t do_find_batch(guard_type&, std::span<const bare_key> keys,
+                            std::span<std::optional<Value>> results) const
+    requires std::is_default_constructible_v<bare_key>
+  {
     std::size_t present = 0;
     for (std::size_t first = 0; first < keys.size(); first += together_most) {
-      const auto some = keys.subspan(first, std::min(together_most, keys.size() - first));
-      present += parts().broadcast(
-          std::size_t{0}, [this, some, to = results.data() + first](Map& m) { return find_own(m, some, to); },
-          std::plus<std::size_t>());
+      const std::size_t n = std::min(together_most, keys.size() - first);
+      present += find_divided(keys.subspan(first, n), results.subspan(first, n));
     }
     return present;
   }
-  std::size_t find_own(Map& m, std::span<const std::remove_cvref_t<key_view>> keys,
-                       std::optional<Value>* results) const {
-    std::size_t present = 0;
-    auto guard = m.pin();
+  std::size_t find_divided(std::span<const bare_key> keys, std::span<std::optional<Value>> results) const {
+    divided_batch batch;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (&parts()[parts().index_of(keys[i])] != &m) continue;
-      results[i].reset();
-      if (std::optional<Value> found = m.find(guard, keys[i])) {
-        results[i].emplace(std::move(*found));
-        ++present;
+      const unsigned its = parts().index_of(keys[i]);
+      std::size_t at = i;
+      for (; at != 0 && batch.partition[at - 1] > its; --at) {
+        batch.partition[at] = batch.partition[at - 1];
+        batch.position[at] = batch.position[at - 1];
       }
+      batch.partition[at] = its;
+      batch.position[at] = static_cast<std::uint8_t>(i);
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) batch.keys[i] = keys[batch.position[i]];
+    std::array<std::optional<delegation::completion<std::size_t>>, together_most> answers;
+    const unsigned here = parts().threads().here();
+    std::size_t present = 0;
+    // First those that other threads run.
+    for (const bool local : {false, true}) {
+      for (std::size_t begin = 0, end = 0; begin < keys.size(); begin = end) {
+        const unsigned its = batch.partition[begin];
+        while (end < keys.size() && batch.partition[end] == its) ++end;
+        if ((parts().locality_of(its) == here) != local) continue;
+        answers[begin].emplace(parts().execute_at(its, [b = &batch, begin, end](part& m) {
+          return m.find_batch({b->keys.data() + begin, end - begin},
+                              {b->results.data() + begin, end - begin});
+        }));
+      }
+    }
+    std::exception_ptr thrown;
+    for (auto& answer : answers) {
+      try {
+        if (answer) present += answer->await();
+      } catch (...) {
+        thrown = std::current_exception();  // the others refer to the batch: all are awaited
+      }
+    }
+    if (thrown) std::rethrow_exception(thrown);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      std::optional<Value>& to = results[batch.position[i]];
+      to.reset();
+      if (batch.results[i]) to.emplace(std::move(*batch.results[i]));
     }
     return present;
   }
 
   [[nodiscard]] std::size_t do_size() const {
-    return parts().broadcast(std::size_t{0}, [](Map& m) { return m.size(); }, std::plus<std::size_t>());
+    return parts().broadcast(std::size_t{0}, [](part& m) { return m.size(); }, std::plus<std::size_t>());
   }
 
   /// What a scan has of one partition.
@@ -280,7 +358,7 @@ class partitioned
     [[nodiscard]] const map_entry<Key, Value>& entry() const noexcept { return batch.begin()[at]; }
 
     /// In the partition.
-    void fill(Map& m, std::size_t most) {
+    void fill(const Map& m, std::size_t most) {
       at = 0;
       batch.clear();
       const Bound from = *next;
@@ -317,13 +395,13 @@ class partitioned
     stream<Bound>* const all = many.empty() ? few.data() : many.data();
     for (unsigned i = 0; i < parts().count(); ++i) all[i].next.emplace(bound);
     const auto fill = [this, all](unsigned i) {
-      return parts().execute_at(i, [s = &all[i]](Map& m) { s->fill(m, most); }, 0);
+      return parts().execute_at(i, [s = &all[i]](part& m) { s->fill(m, most); }, 0);
     };
     {
       // All partitions at the same time.
       parts().broadcast(
           0U,
-          [this, all](Map& m) {
+          [this, all](part& m) {
             unsigned i = 0;
             while (&parts()[i] != &m) ++i;
             all[i].fill(m, most);

@@ -11,11 +11,11 @@
 
 namespace espalier::catalog {
 
-using partitioned =
-    entry_list<entry_with_strings<espalier::partitioned<espalier::ordered_map<key, value>>,
-                                  espalier::partitioned<espalier::ordered_map<std::string, value>>>,
-               entry<espalier::partitioned<espalier::ticket<key, value>>, "ticket">,
-               entry<espalier::partitioned<espalier::edge_ext_lf<key, value>>, "edge_ext_lf">,
-               entry<espalier::partitioned<espalier::occ_avl<key, value>>, "occ_avl">>;
+using partitioned = entry_list<
+    entry_with_strings<espalier::partitioned<espalier::ordered_map<key, value>>,
+                       espalier::partitioned<espalier::ordered_map<std::string, value>>, placing::fixed>,
+    entry<espalier::partitioned<espalier::ticket<key, value>>, "ticket">,
+    entry<espalier::partitioned<espalier::edge_ext_lf<key, value>>, "edge_ext_lf">,
+    entry<espalier::partitioned<espalier::occ_avl<key, value>>, "occ_avl">>;
 
 }  // namespace espalier::catalog
