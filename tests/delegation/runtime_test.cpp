@@ -1,5 +1,6 @@
 #include "espalier/delegation/runtime.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -233,6 +235,82 @@ TEST_F(two_localities, destroyed_under_load) {
   EXPECT_EQ(*ran, 400);
 }
 
+TEST_F(two_localities, an_operation_that_runs_at_the_end_may_wait) {
+  long seen = 0;
+  {
+    partition_variable<long> own(threads, 2, 5);
+    partitions<counter> part(threads, 2);
+    static_cast<void>(part.execute_at(
+        1, [&](counter&) { seen = part.call_at(1, [&](counter& c) { return ++c.n + own.here(); }); }));
+  }
+  EXPECT_EQ(seen, 6);
+}
+
+TEST_F(two_localities, the_end_awaits_what_a_poller_runs) {
+  struct mortal {
+    explicit mortal(std::atomic<bool>* g) : gone(g) {}
+    mortal(const mortal&) = delete;
+    mortal& operator=(const mortal&) = delete;
+    ~mortal() { *gone = true; }
+    std::atomic<bool>* gone;
+  };
+  std::atomic<bool> gone{false};
+  std::atomic<bool> begun{false};
+  std::atomic<bool> early{false};
+  threads.add_poller(1);
+  {
+    partitions<mortal> part(threads, 2, by_hash(), &gone);
+    static_cast<void>(part.execute_at(1, [&](mortal&) {
+      begun = true;
+      for (int i = 0; i < 100; ++i) hw::park();
+      early = gone.load();
+    }));
+    while (!begun) hw::park();
+  }
+  EXPECT_FALSE(early);
+}
+
+TEST_F(two_localities, a_thread_leaves_after_the_last_continuation) {
+  runtime three(localities::in_turn(3));
+  partitions<counter> part(three, 3);
+  std::thread([&] {
+    three.attach(0);
+    part.execute_at(2, [](counter&) {}).then([&](outcome<void>) {
+      static_cast<void>(part.execute_at(1, [](counter& c) { ++c.n; }));
+    });
+  }).join();
+  EXPECT_EQ(part[1].n, 1);
+}
+
+TEST_F(two_localities, a_descriptor_outlives_its_threads) {
+  const int fd = threads.event_fd();
+  threads.leave();
+  EXPECT_NE(fcntl(fd, F_GETFD), -1);
+}
+
+TEST_F(two_localities, a_thread_with_a_partitions_lock_serves_nothing) {
+  partition_lock<> lock(threads);
+  std::atomic<bool> posted{false};
+  std::atomic<bool> go_on{false};
+  std::thread other([&] {
+    threads.attach(1);
+    static_cast<void>(all.execute_at(0, [&](counter& c) {
+      const std::lock_guard hold(lock);
+      ++c.n;
+    }));
+    posted = true;
+    while (!go_on) hw::park();
+  });
+  {
+    const std::lock_guard hold(lock);
+    while (!posted) hw::park();
+    EXPECT_EQ(all.call_at(0, [](counter& c) { return c.n.load(); }), 0);
+  }
+  go_on = true;
+  other.join();
+  EXPECT_EQ(all[0].n, 1);
+}
+
 TEST_F(two_localities, a_poller_serves_for_threads_that_sleep) {
   threads.add_poller(1);
   std::thread sleeper([&] { threads.attach(1); });
@@ -369,7 +447,9 @@ TEST(delegation, localities_are_checked) {
   EXPECT_EQ(two.of_pu(3), std::nullopt);
   EXPECT_GE(localities::numa_nodes().count(), 1U);
   EXPECT_THROW(runtime(localities::in_turn(1), {.ring_depth = 0}), std::invalid_argument);
+  EXPECT_THROW(runtime(localities::in_turn(1), {.batch = 0}), std::invalid_argument);
   EXPECT_THROW(runtime(localities::in_turn(1), {.nesting = 0}), std::invalid_argument);
+  EXPECT_THROW(runtime(localities::in_turn(1), {.nesting = 1001}), std::invalid_argument);
   runtime threads(localities::in_turn(2));
   EXPECT_THROW(threads.attach(2), std::out_of_range);
 }

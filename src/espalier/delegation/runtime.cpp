@@ -62,7 +62,9 @@ detail::ring::ring(member& from, std::uint32_t depth, std::optional<unsigned> nu
 runtime::runtime(localities where, const options& o) : options_(o), where_(std::move(where)) {
   if (o.ring_depth == 0 || o.ring_depth > 4096)
     throw std::invalid_argument("delegation: the depth of a ring is from 1 to 4096");
-  if (o.nesting == 0) throw std::invalid_argument("delegation: nesting is at least 1");
+  if (o.nesting == 0 || o.nesting > 1000)
+    throw std::invalid_argument("delegation: nesting is from 1 to 1000");
+  if (o.batch == 0) throw std::invalid_argument("delegation: a batch is of at least 1 message");
   for (unsigned i = 0; i < where_.count(); ++i) {
     auto one = std::make_unique<detail::locality>();
     one->shape = where_[i];
@@ -74,7 +76,7 @@ runtime::~runtime() {
   detail::forget_runtime(live_);
   stop_serving(stopping_);
   for (std::thread& one : pollers_) one.join();
-  drain(drains_);
+  drain_at_rest();
   // Continuations may submit more.
   for (bool more = true; more;) {
     more = false;
@@ -83,7 +85,7 @@ runtime::~runtime() {
         if (one.sendings[i].to != nullptr && take_answers(one, one.sendings[i]) != 0) more = true;
       }
     });
-    if (more) drain(drains_);
+    if (more) drain_at_rest();
   }
   detail::forget_runtime(live_);  // operations may have used it
   members_.for_each([](std::uint32_t, detail::member& one) {
@@ -140,14 +142,17 @@ void runtime::leave() {
 
 void runtime::leave(detail::member& me) {
   assert(me.depth == 0 && "a thread does not leave from inside an operation");
-  for (unsigned i = 0; i < locality_count(); ++i) {
-    detail::sending& by = me.sendings[i];
-    while (by.to != nullptr && !by.is_empty()) wait_for(me, by, by.end - 1);
+  // A continuation may submit to a locality that was waited for before.
+  for (bool again = true; again;) {
+    again = false;
+    for (unsigned i = 0; i < locality_count(); ++i) {
+      detail::sending& by = me.sendings[i];
+      if (by.to != nullptr && !by.is_empty()) again = true;
+      while (by.to != nullptr && !by.is_empty()) wait_for(me, by, by.end - 1);
+    }
   }
+  // Its event_fd stays: a server that has just answered may write to it.
   detail::locality& there = *me.home;
-  // relaxed: only this thread writes it.
-  const int fd = me.event_fd.exchange(-1, std::memory_order_relaxed);
-  if (fd >= 0) close(fd);
   detail::member* sleeper = &me;
   // relaxed: a hint.
   there.sleeper.compare_exchange_strong(sleeper, nullptr, std::memory_order_relaxed);
@@ -211,7 +216,8 @@ unsigned runtime::serve(detail::member& me, detail::ring& from, unsigned most) n
 
 bool runtime::serve_share(detail::member& me) {
   me.looks = 0;
-  if (me.frames >= options_.nesting) return false;
+  // An operation of the partition would wait for the lock that this thread holds.
+  if (me.frames >= options_.nesting || me.partition_locks != 0) return false;
   const detail::locality& here = *me.home;
   const std::uint32_t rings = here.rings.count();
   // order (3): members, acquire
@@ -262,16 +268,30 @@ bool runtime::has_work(const detail::locality& there) const noexcept {
   return false;
 }
 
-void runtime::drain() { drain(local()); }
+void runtime::drain() { drain(local(), false); }
 
-void runtime::drain_at_rest() noexcept { drain(drains_); }
+void runtime::drain_at_rest() noexcept {
+  // Operations find out by the thread's own member on which partition they run, and in which ring they lie.
+  detail::member* const own = members_.try_local();
+  drain(own != nullptr ? *own : drains_, true);
+}
 
-void runtime::drain(detail::member& me) noexcept {
+void runtime::drain(detail::member& me, bool at_rest) noexcept {
   for (bool more = true; more;) {
     more = false;
     for (const auto& there : localities_) {
       for (std::uint32_t i = 0; i < there->rings.count(); ++i) {
-        while (serve(me, there->rings[i], options_.batch) != 0) more = true;
+        detail::ring& one = there->rings[i];
+        for (bool idle = false; !idle;) {
+          idle = true;
+          if (at_rest && me.frames == 0) {
+            // Another thread may run one of its operations.
+            const std::lock_guard wait(one.lock);
+            idle = !one.has_work();
+          }
+          // This also wakes the sender, which may sleep because of that lock.
+          while (serve(me, there->rings[i], options_.batch) != 0) more = true;
+        }
       }
     }
   }
@@ -343,6 +363,7 @@ void runtime::wait_for(detail::member& me, detail::sending& by, std::uint32_t tu
 void runtime::wait_for_room(detail::member& me, detail::sending& by) {
   static_cast<void>(take_answers(me, by));
   if (by.end - by.first <= by.to->mask) return;
+  assert(me.partition_locks == 0 && "an operation may not wait for room in a ring under a partition's lock");
   me.did.waits_for_room.add();
   for (unsigned rounds = 0; by.end - by.first > by.to->mask; static_cast<void>(take_answers(me, by)))
     wait_once(me, by, rounds);

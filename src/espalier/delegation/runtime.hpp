@@ -141,7 +141,7 @@ class reply {
   /// Takes the result out of the message.
   virtual void deliver(message& answered) noexcept = 0;
   /// What follows, when the slot of the message is free again. May delete the object.
-  virtual void proceed() {}
+  virtual void proceed() noexcept {}
 
   detail::sending* by_ = nullptr;  ///< null: not in flight
   std::uint32_t turn_ = 0;
@@ -296,7 +296,7 @@ class completion;
 
 class runtime {
  public:
-  /// Throws std::invalid_argument for a ring depth of 0 or more than 4096, or a nesting of 0.
+  /// Throws std::invalid_argument for a ring depth of 0 or more than 4096, a nesting of 0 or more than 1000, or a batch of 0.
   explicit runtime(localities where, const options& o = {});
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
@@ -355,7 +355,7 @@ class runtime {
 
   /// Runs the messages of all threads. Where no other thread uses the runtime, none is left. Results stay in their slots.
   void drain();
-  /// The same while no other thread uses the runtime. It needs no memory.
+  /// The same, and waits for those that other threads run. It needs no memory.
   void drain_at_rest() noexcept;
 
   [[nodiscard]] statistics counts() const;
@@ -433,7 +433,7 @@ class runtime {
     look_for_work(me);
   }
   unsigned serve(detail::member& me, detail::ring& from, unsigned most) noexcept;
-  void drain(detail::member& me) noexcept;
+  void drain(detail::member& me, bool at_rest) noexcept;
   bool serve_share(detail::member& me);
   void wait_once(detail::member& me, detail::sending& by, unsigned& rounds);
   void sleep_for(detail::member& me, detail::sending& by);
@@ -447,7 +447,7 @@ class runtime {
   std::vector<std::unique_ptr<detail::locality>> localities_;
   per_thread<detail::member> members_;
   detail::live_runtime live_{this};
-  detail::member drains_;  ///< stands for the thread that destroys
+  detail::member drains_;  ///< stands for a thread that drains, where there is no memory for its own
   std::atomic<std::uint32_t> next_in_turn_{0};
   std::mutex lock_;
   std::vector<std::unique_ptr<detail::ring>> rings_;
@@ -524,7 +524,7 @@ class [[nodiscard]] completion final : private reply {
 
    private:
     void deliver(message& answered) noexcept override { done_.emplace(take_(answered)); }
-    void proceed() override {
+    void proceed() noexcept override {
       const std::unique_ptr<continuation> ends(this);
       function_(std::move(*done_));
     }
