@@ -384,6 +384,21 @@ TEST_F(two_localities, counts) {
   EXPECT_EQ(did.sampled, 2U);
 }
 
+TEST(delegation, counts_as_text) {
+  EXPECT_THAT(to_string(statistics()),
+              ::testing::EndsWith(" unavailable  ticks on average\n unavailable  ticks at most\n"));
+  statistics did;
+  did.local = 7;
+  did.sent = 1234567890123;
+  did.sampled = 2;
+  did.sampled_ticks = 300;
+  did.slowest_ticks = 200;
+  const std::string text = to_string(did);
+  EXPECT_THAT(text,
+              ::testing::StartsWith("           7  operations that were calls\n1234567890123  messages\n"));
+  EXPECT_THAT(text, ::testing::EndsWith("         150  ticks on average\n         200  ticks at most\n"));
+}
+
 TEST_F(two_localities, an_idle_runtime_costs_nothing) {
   threads.add_poller(0);
   threads.add_poller(1);

@@ -49,6 +49,34 @@ statistics& statistics::operator+=(const statistics& other) noexcept {
   return *this;
 }
 
+std::string to_string(const statistics& did) {
+  static constexpr std::size_t width = 12;
+  std::string text;
+  const auto line = [&text](const std::string& number, const char* meaning) {
+    text.append(width - std::min(width, number.size()), ' ').append(number).append("  ").append(meaning) +=
+        '\n';
+  };
+  const auto count = [&line](std::uint64_t n, const char* meaning) { line(std::to_string(n), meaning); };
+  count(did.local, "operations that were calls");
+  count(did.sent, "messages");
+  count(did.served, "messages that a thread of the locality ran");
+  count(did.served_by_sender, "messages that their sender ran, because no thread of the locality came");
+  count(did.run_nested,
+        "nested operations that ran in the calling thread, behind whose messages they would have waited");
+  count(did.batches, "visits to a ring that found a message");
+  count(did.waits_for_room, "messages that waited, because their ring was full");
+  count(did.sleeps, "times that a waiting thread went to sleep");
+  count(did.deepest, "operations at most that waited for one another");
+  count(did.most_in_ring, "messages at most of one thread in one ring");
+  count(did.sampled, "messages whose time from post to answer was taken");
+  const auto of_sampled = [&](std::uint64_t ticks) {
+    return did.sampled != 0 ? std::to_string(ticks) : "unavailable";
+  };
+  line(of_sampled(did.sampled_ticks / std::max<std::uint64_t>(did.sampled, 1)), "ticks on average");
+  line(of_sampled(did.slowest_ticks), "ticks at most");
+  return text;
+}
+
 detail::ring::ring(member& from, std::uint32_t depth, std::optional<unsigned> numa_node)
     : sender(&from),
       mask(depth - 1),

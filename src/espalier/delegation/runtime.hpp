@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -116,6 +117,8 @@ struct statistics {
 
   statistics& operator+=(const statistics& other) noexcept;
 };
+/// A line for each count, with its meaning.
+[[nodiscard]] std::string to_string(const statistics& did);
 
 class runtime;
 namespace detail {
