@@ -11,12 +11,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "espalier/delegation/partitions.hpp"
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/pause.hpp"
 
@@ -437,6 +439,19 @@ TEST(delegation, where_partitions_lie_is_an_argument) {
   EXPECT_EQ(all[2].place.index, 2U);
   EXPECT_EQ(all[2].place.locality, 0U);
   EXPECT_EQ(all[1].extra, 7);
+}
+
+TEST(delegation, senders_read_no_line_that_servers_write) {
+  const auto line_of = [](const auto& field) {
+    return reinterpret_cast<std::uintptr_t>(&field) / hw::cache_line_bytes;
+  };
+  detail::member sender;
+  const detail::ring ring(sender, 4, std::nullopt);
+  EXPECT_EQ(line_of(ring.lock), line_of(ring.next));
+  EXPECT_NE(line_of(ring.lock), line_of(ring.mask));
+  EXPECT_NE(line_of(ring.lock), line_of(ring.messages));
+  const partition<counter> part{{0, 1}, {}};
+  EXPECT_NE(line_of(part.structure), line_of(part.locality));
 }
 
 TEST(delegation, routes) {

@@ -80,7 +80,8 @@ struct partition_place {
 template <class Structure>
 struct partition : partition_header {
   using structure_type = Structure;
-  Structure structure;
+  /// Apart from the header, which the senders of other localities read.
+  alignas(hw::false_sharing_bytes) Structure structure;
 };
 
 template <class Structure, class Route = by_hash>

@@ -165,13 +165,14 @@ struct ring {
     return slot(next.load(std::memory_order_relaxed)).looks_posted();  // relaxed: a hint
   }
 
-  // Of the servers; `next` is written by the one that holds the lock.
-  alignas(hw::false_sharing_bytes) ttas_lock lock;
-  std::atomic<std::uint32_t> next{0};
+  // Of both: the sender reads them with each message.
   member* const sender;
   const std::uint32_t mask;
   const hw::page_run pages;
   message* const messages;
+  // Of the servers; `next` is written by the one that holds the lock.
+  alignas(hw::false_sharing_bytes) ttas_lock lock;
+  std::atomic<std::uint32_t> next{0};
 };
 
 /// The same: the sender's part. Turns count messages without end.
