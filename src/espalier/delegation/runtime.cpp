@@ -20,7 +20,8 @@ namespace {
 
 // In rounds of a waiting thread, each of which looks for its answer once.
 constexpr unsigned least_patience = 4;
-constexpr unsigned most_patience = 384;
+// Before it yields: on a busy machine each yield may cost a time slice.
+constexpr unsigned most_patience = 96;
 // Searches for messages that find none, until a server helps with another share, and until it looks less often.
 constexpr unsigned looks_before_help = 4;
 constexpr unsigned looks_before_rarer = 64;
@@ -405,8 +406,8 @@ void runtime::wait_once(detail::member& me, detail::sending& by, unsigned& round
   }
   const bool adapts = options_.patience == 0;
   // Now and then it finds out whether the locality has become faster.
-  const unsigned patience = adapts && by.first % between_samples == 0 ? most_patience : by.patience;
-  if (++rounds == patience) {
+  const unsigned patience = adapts && (by.first + 1) % between_samples == 0 ? most_patience : by.patience;
+  if (++rounds % patience == 0) {
     const unsigned served = serve(me, *by.to, options_.batch);
     me.did.served_by_sender.add(served);
     if (served != 0) {
