@@ -335,6 +335,31 @@ TEST_F(two_localities, an_event_loop) {
   }
 }
 
+TEST_F(two_localities, an_event_loop_whose_messages_stay_unserved) {
+  bool done = false;
+  all.execute_at(1, [](counter&) {}).then([&](outcome<void>) { done = true; });
+  while (!done) {
+    if (threads.arm()) {
+      pollfd wait{threads.event_fd(), POLLIN, 0};
+      ASSERT_GE(::poll(&wait, 1, -1), 0);
+    }
+    threads.poll();
+  }
+}
+
+TEST_F(two_localities, a_poller_continues_and_serves_itself) {
+  runtime three(localities::in_turn(3));
+  partitions<counter> part(three, 3);
+  three.attach(0);
+  three.add_poller(1);
+  std::atomic<int> done{0};
+  static_cast<void>(part.execute_at(1, [&](counter&) {
+    part.execute_at(0, [](counter&) {}).then([&](outcome<void>) { ++done; });
+    part.execute_at(2, [](counter&) {}).then([&](outcome<void>) { ++done; });
+  }));
+  while (done != 2) three.poll();
+}
+
 TEST_F(two_localities, an_event_loop_is_woken_to_serve) {
   std::atomic<bool> armed{false};
   std::atomic<bool> stop{false};

@@ -108,7 +108,8 @@ class partitions {
   }
   partitions(const partitions&) = delete;
   partitions& operator=(const partitions&) = delete;
-  /// Runs what is still on its way to the partitions. No thread may use them any more.
+  /// Runs what is still on its way to the partitions, and waits for what other threads run of it. No thread may use them any
+  /// more. Operations that submit others without waiting must have come to an end where other threads use the runtime.
   ~partitions() { runtime_.drain_at_rest(); }
 
   [[nodiscard]] unsigned count() const noexcept { return static_cast<unsigned>(owned_.size()); }

@@ -306,8 +306,11 @@ void runtime::drain_at_rest() noexcept {
 }
 
 void runtime::drain(detail::member& me, bool at_rest) noexcept {
+  std::uint64_t before = 0;
+  unsigned rounds = 0;
   for (bool more = true; more;) {
     more = false;
+    std::uint64_t taken = 0;
     for (const auto& there : localities_) {
       for (std::uint32_t i = 0; i < there->rings.count(); ++i) {
         detail::ring& one = there->rings[i];
@@ -317,12 +320,16 @@ void runtime::drain(detail::member& me, bool at_rest) noexcept {
             // Another thread may run one of its operations.
             const std::lock_guard wait(one.lock);
             idle = !one.has_work();
+            if (idle) taken += one.next.load(std::memory_order_relaxed);  // relaxed: the lock orders it
           }
           // This also wakes the sender, which may sleep because of that lock.
           while (serve(me, there->rings[i], options_.batch) != 0) more = true;
         }
       }
     }
+    // What another thread ran meanwhile may have submitted to a ring that was empty before. The limit is for a runtime
+    // that is in use: there some thread always runs something.
+    if (std::exchange(before, taken) != taken && ++rounds < options_.nesting) more = true;
   }
 }
 
@@ -459,14 +466,33 @@ void runtime::wake_sleeper(detail::locality& there) noexcept {
   if (detail::member* const one = there.sleeper.exchange(nullptr, std::memory_order_relaxed)) wake(*one);
 }
 
+std::size_t runtime::take_answers(detail::member& me) {
+  std::size_t taken = 0;
+  for (unsigned i = 0; i < locality_count(); ++i) {
+    if (me.sendings[i].to != nullptr) taken += take_answers(me, me.sendings[i]);
+  }
+  return taken;
+}
+
+bool runtime::awaits_servers(detail::member& me) {
+  bool all = true;
+  for (unsigned i = 0; i < locality_count(); ++i) {
+    detail::sending& by = me.sendings[i];
+    if (by.to == nullptr || by.is_empty()) continue;
+    const bool posted = by.to->slot(by.first).is_posted();
+    if (posted && by.to->lock.is_locked()) continue;
+    all = false;
+    if (!posted || ++by.unserved < by.patience) continue;
+    by.unserved = 0;
+    me.did.served_by_sender.add(serve(me, *by.to, options_.batch));
+  }
+  return all;
+}
+
 std::size_t runtime::poll() {
   detail::member& me = local();
   me.fruitless = 0;
-  std::size_t done = serve_share(me) ? 1 : 0;
-  for (unsigned i = 0; i < locality_count(); ++i) {
-    detail::sending& by = me.sendings[i];
-    if (by.to != nullptr && !by.is_empty()) done += take_answers(me, by);
-  }
+  const std::size_t done = (serve_share(me) ? 1U : 0U) + take_answers(me);
   // relaxed: it is awake.
   if (me.sleep.load(std::memory_order_relaxed) != detail::member::awake)
     me.sleep.store(detail::member::awake, std::memory_order_relaxed);
@@ -510,7 +536,7 @@ void runtime::serve_until(unsigned locality, const std::atomic<bool>& stop) {
   detail::locality& there = *localities_[locality];
   // relaxed: a flag that orders nothing.
   for (unsigned rounds = 0; !stop.load(std::memory_order_relaxed);) {
-    if (serve_locality(locality) != 0) {
+    if (take_answers(me) + serve_locality(locality) != 0) {
       rounds = 0;
     } else if (++rounds < options_.idle_looks) {
       rounds < options_.spins ? hw::cpu_relax() : hw::park();
@@ -521,7 +547,7 @@ void runtime::serve_until(unsigned locality, const std::atomic<bool>& stop) {
       there.sleeper.store(&me, std::memory_order_relaxed);
       hw::fence_heavy();  // order (2): sleep, heavy
       if (!has_work(there) && !stop.load(std::memory_order_relaxed))
-        hw::wait_on(me.sleep, detail::member::on_word);
+        if (awaits_servers(me)) hw::wait_on(me.sleep, detail::member::on_word);
       me.sleep.store(detail::member::awake, std::memory_order_relaxed);  // relaxed: nothing follows from it
     }
   }
@@ -557,11 +583,7 @@ bool runtime::arm() {
   detail::member* none = nullptr;  // a poller is preferred
   me.home->sleeper.compare_exchange_strong(none, &me, std::memory_order_relaxed);
   hw::fence_heavy();  // order (2): sleep, heavy
-  bool idle = !has_work(*me.home);
-  for (unsigned i = 0; idle && i < locality_count(); ++i) {
-    detail::sending& by = me.sendings[i];
-    idle = by.to == nullptr || by.is_empty() || by.to->slot(by.first).is_posted();
-  }
+  const bool idle = awaits_servers(me) && !has_work(*me.home);
   // relaxed: nothing follows from it.
   if (!idle) me.sleep.store(detail::member::awake, std::memory_order_relaxed);
   return idle;

@@ -37,8 +37,9 @@
 //  1. Each ring has a lock for its servers, where the paper has one only with a dedicated poller. A server takes it when
 //     it has found a message; it lies beside the server's position in the ring, so in the usual case it moves between no
 //     caches. In exchange any thread may serve any ring, and the following is simple.
-//  2. The sender may serve its own ring. It does so when its messages stay unserved for long: the locality has no thread, or
-//     its threads sleep, compute, or are not scheduled. So an operation never waits for a thread to come.
+//  2. The sender may serve its own ring. It does so while it waits, and before it sleeps in an event loop, when its messages
+//     stay unserved for long: the locality has no thread, or its threads sleep, compute, or are not scheduled. So an
+//     operation that is awaited never waits for a thread to come.
 //  3. A nested operation (one that an operation waits for) does not go into a ring where another operation of the same
 //     thread has messages: the thread runs it itself.
 //  4. A thread that waits for long sleeps. A server that has answered wakes it.
@@ -191,6 +192,7 @@ struct sending {
   std::uint32_t end = 0;
   std::uint64_t operation = 0;  ///< that posted the newest
   unsigned patience = 32;
+  unsigned unserved = 0;  ///< how often awaits_servers() has found that no thread runs the oldest
   std::vector<record> records;
 
   [[nodiscard]] bool is_empty() const noexcept { return first == end; }
@@ -353,7 +355,7 @@ class runtime {
   // poll() and does not block.
 
   /// A descriptor of the calling thread that becomes readable when an answer or a message has come to it after arm(). It
-  /// belongs to the runtime. Throws std::system_error.
+  /// belongs to the runtime, and to the next thread in the same slot. Throws std::system_error.
   [[nodiscard]] int event_fd();
   [[nodiscard]] bool arm();
 
@@ -402,6 +404,7 @@ class runtime {
   void wait_for(detail::member& me, detail::sending& by, std::uint32_t turn);
   /// Takes the answers that have come.
   std::size_t take_answers(detail::member& me, detail::sending& by);
+  std::size_t take_answers(detail::member& me);
   /// Messages of the calling thread's share, now and then.
   void look_for_work(detail::member& me) {
     if (++me.looks >= me.looks_before_serving) [[unlikely]]
@@ -441,6 +444,8 @@ class runtime {
   bool serve_share(detail::member& me);
   void wait_once(detail::member& me, detail::sending& by, unsigned& rounds);
   void sleep_for(detail::member& me, detail::sending& by);
+  /// Whether other threads run all messages of a thread that is about to sleep. It runs what stays unserved.
+  bool awaits_servers(detail::member& me);
   [[nodiscard]] bool has_work(const detail::locality& there) const noexcept;
   static void wake(detail::member& sleeping) noexcept;
   static void wake_sleeper(detail::locality& there) noexcept;
