@@ -254,7 +254,7 @@ bool runtime::serve_share(detail::member& me) {
   // relaxed: a hint; the ring's lock excludes other servers.
   std::uint32_t share = me.rank.load(std::memory_order_relaxed);
   unsigned served = 0;
-  for (bool helps : {false, true}) {
+  for (const bool helps : {false, true}) {
     if (helps) {
       if (served != 0 || members == 1 || me.fruitless % looks_before_help != 0) break;
       // Another thread may be in a long operation, or asleep.
