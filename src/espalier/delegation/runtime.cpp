@@ -546,8 +546,8 @@ void runtime::serve_until(unsigned locality, const std::atomic<bool>& stop) {
       me.sleep.store(detail::member::on_word, std::memory_order_relaxed);
       there.sleeper.store(&me, std::memory_order_relaxed);
       hw::fence_heavy();  // order (2): sleep, heavy
-      if (!has_work(there) && !stop.load(std::memory_order_relaxed))
-        if (awaits_servers(me)) hw::wait_on(me.sleep, detail::member::on_word);
+      const bool idle = !has_work(there) && !stop.load(std::memory_order_relaxed);
+      if (idle && awaits_servers(me)) hw::wait_on(me.sleep, detail::member::on_word);
       me.sleep.store(detail::member::awake, std::memory_order_relaxed);  // relaxed: nothing follows from it
     }
   }
