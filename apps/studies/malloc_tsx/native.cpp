@@ -27,7 +27,7 @@ using nlohmann::ordered_json;
 
 constexpr std::array<std::uint64_t, 3> ring_nodes{128, 512, 640};
 constexpr std::uint64_t tree_keys = 65536;
-constexpr std::size_t warm_up = 2;
+constexpr std::size_t warm_up_turns = 2;
 
 // In every ring, a round visits the same number of nodes; a round takes some milliseconds.
 constexpr std::uint64_t ring_visits = 1U << 19U;
@@ -37,7 +37,7 @@ constexpr std::uint64_t fresh_size = 1008;
 constexpr std::size_t ring_rounds = 41;
 constexpr std::size_t tree_rounds = 7;
 
-struct study_setting : turns_setting {
+struct tsx_setting : turns_setting {
   std::vector<mutex_policy> policies;
   std::vector<std::uint64_t> sizes;
   std::uint64_t seed;
@@ -73,7 +73,7 @@ std::vector<study_panel_of_sizes> panels_of(unsigned threads) {
   return all;
 }
 
-std::vector<measured_request> requests_of(const study_setting& s, const study_panel_of_sizes& panel,
+std::vector<measured_request> requests_of(const tsx_setting& s, const study_panel_of_sizes& panel,
                                           std::uint64_t size) {
   std::vector<std::string> arguments;
   switch (panel.kind) {
@@ -144,10 +144,10 @@ ordered_json entry_of(const study_panel_of_sizes& panel, const point& at, const 
   return e;
 }
 
-void measure(const study_setting& s, study_panel_of_sizes& panel, std::uint64_t size) {
+void measure(const tsx_setting& s, study_panel_of_sizes& panel, std::uint64_t size) {
   const std::vector<measured_request> requests = requests_of(s, panel, size);
   turns_request turns;
-  turns.warm_up = warm_up;
+  turns.warm_up = warm_up_turns;
   turns.processors = s.processors;
   const bool ring = panel.kind == panel_kind::ring;
   turns.rounds = s.rounds.value_or(ring ? ring_rounds : tree_rounds);
@@ -184,12 +184,12 @@ std::vector<judged_claim> findings_of(const study_panel_of_sizes& panel, const m
   }
 }
 
-std::vector<std::uint64_t> sizes_of(const study_setting& s, const study_panel_of_sizes& panel) {
+std::vector<std::uint64_t> sizes_of(const tsx_setting& s, const study_panel_of_sizes& panel) {
   return panel.kind == panel_kind::fresh ? std::vector{fresh_size} : s.sizes;
 }
 
-study_setting setting_of(const bench_options& o, const CLI::App& verb) {
-  study_setting s{turns_of(o, verb, malloc_tsx::study_name),
+tsx_setting setting_of(const bench_options& o, const CLI::App& verb) {
+  tsx_setting s{turns_of(o, verb, malloc_tsx::study_name),
                   {mutex_policy::tts},
                   malloc_tsx::node_sizes(),
                   o.seed,
@@ -217,7 +217,7 @@ study_setting setting_of(const bench_options& o, const CLI::App& verb) {
 void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   only_options(verb, "--study malloc-tsx",
                {"--study", "--sizes", "--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"});
-  const study_setting s = setting_of(o, verb);
+  const tsx_setting s = setting_of(o, verb);
   const unsigned threads = s.threads.value_or(
       static_cast<unsigned>(std::max<std::size_t>(hw::topology::system().pus().size(), 1)));
   study_files files(o.out, malloc_tsx::study_name);
