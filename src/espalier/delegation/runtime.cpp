@@ -387,9 +387,11 @@ void runtime::wait_for(detail::member& me, detail::sending& by, std::uint32_t tu
   for (unsigned rounds = 0, waited = 0;; ++waited) {
     static_cast<void>(take_answers(me, by));
     if (by.is_taken(turn)) {
-      // Served by the locality: the next wait is at least as patient.
-      if (options_.patience == 0 && me.did.served_by_sender.get() == own && 2 * waited > by.patience)
-        by.patience = std::min(most_patience, 2 * waited);
+      if (options_.patience == 0 && me.did.served_by_sender.get() == own) {
+        // Served by the locality: the next wait is at least as patient.
+        by.patience = std::clamp(2 * waited, by.patience, most_patience);
+        by.served_itself = 0;
+      }
       return;
     }
     wait_once(me, by, rounds);
@@ -401,7 +403,9 @@ void runtime::wait_for_room(detail::member& me, detail::sending& by) {
   if (by.end - by.first <= by.to->mask) return;
   assert(me.partition_locks == 0 && "an operation may not wait for room in a ring under a partition's lock");
   me.did.waits_for_room.add();
-  for (unsigned rounds = 0; by.end - by.first > by.to->mask; static_cast<void>(take_answers(me, by)))
+  // For some: a sender that comes with each free slot would do so in step with the server.
+  const std::uint32_t most = by.to->mask - by.to->mask / 4;
+  for (unsigned rounds = 0; by.end - by.first > most; static_cast<void>(take_answers(me, by)))
     wait_once(me, by, rounds);
 }
 
@@ -418,7 +422,8 @@ void runtime::wait_once(detail::member& me, detail::sending& by, unsigned& round
     const unsigned served = serve(me, *by.to, options_.batch);
     me.did.served_by_sender.add(served);
     if (served != 0) {
-      if (adapts) by.patience = std::max(least_patience, by.patience / 2);
+      // Once may be chance.
+      if (adapts && ++by.served_itself % 4 == 0) by.patience = std::max(least_patience, by.patience / 2);
       rounds = 0;
       return;
     }

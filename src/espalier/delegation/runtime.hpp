@@ -192,7 +192,8 @@ struct sending {
   std::uint32_t end = 0;
   std::uint64_t operation = 0;  ///< that posted the newest
   unsigned patience = 32;
-  unsigned unserved = 0;  ///< how often awaits_servers() has found that no thread runs the oldest
+  unsigned served_itself = 0;  ///< how often in a row the sender has served the ring while it waited
+  unsigned unserved = 0;       ///< how often awaits_servers() has found that no thread runs the oldest
   std::vector<record> records;
 
   [[nodiscard]] bool is_empty() const noexcept { return first == end; }
