@@ -100,7 +100,7 @@ _espalier() {{
     --order) words='scrambled sequential' ;;
     --key-type) words='integer string' ;;
     --study)
-      words='atc18 eunomia malloc-speed malloc-tsx'
+      words='atc18 dps eunomia malloc-speed malloc-tsx'
       [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 eunomia malloc-tsx objects' ;;
     {of_files})
       _espalier_files

@@ -53,8 +53,8 @@ struct entry {
 };
 
 /// An algorithm's default that also takes strings as keys: then it is the second map.
-template <class Map, class StringMap, placing Placing = placing::chosen>
-struct entry_with_strings : entry<Map, "", Placing> {
+template <class Map, class StringMap>
+struct entry_with_strings : entry<Map> {
   using string_map = StringMap;
 };
 
