@@ -19,6 +19,7 @@
 #include "espalier/hw/thread_slot.hpp"
 #include "sim/memory/heap.hpp"
 #include "sim/runtime/arena.hpp"
+#include "sim/runtime/spend.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/transactions/transactions.hpp"
 
@@ -49,6 +50,12 @@ void wake(const std::atomic<std::uint32_t>& word, bool all) {
 }
 
 }  // namespace
+
+void spend(std::uint64_t cycles) noexcept {
+  const own_code scope;
+  if (scope.running() != nullptr) scope.running()->spend(cycles);
+}
+
 }  // namespace espalier::sim
 
 namespace espalier::hw {

@@ -35,6 +35,8 @@ class world {
   virtual void fence_all() { fence(std::memory_order_seq_cst); }
   /// cpu_relax() or park(): the running fiber cannot continue by itself.
   virtual void wait(bool long_wait) = 0;
+  /// The running fiber computes, without an access to memory.
+  virtual void spend(std::uint64_t /*cycles*/) {}
   /// The running fiber sleeps until another fiber calls wake_sleepers() for the word. It may return earlier.
   virtual void sleep_on(const void* /*word*/) { wait(true); }
   /// Wakes one fiber that sleeps on the word, or all.

@@ -293,6 +293,10 @@ void simulation::wait(bool long_wait) {
   spins_[me].since = clock_[me];
 }
 
+void simulation::spend(std::uint64_t cycles) {
+  if (timed_) clock_[fibers_.current()] += cycles;
+}
+
 void simulation::sleep_on(const void* word) {
   if (!timed_) return go_on_in_turn();
   const unsigned me = fibers_.current();

@@ -102,6 +102,8 @@ class simulation final : public world {
   void before(const access& a) override;
   void fence(std::memory_order order) override;
   void wait(bool long_wait) override;
+  /// As a loop that reads a clock: another thread of the core does not make it longer.
+  void spend(std::uint64_t cycles) override;
   void sleep_on(const void* word) override;
   void wake_sleepers(const void* word, bool all) override;
   [[nodiscard]] std::optional<unsigned> cpu() const noexcept override {
