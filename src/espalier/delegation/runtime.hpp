@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -207,9 +208,8 @@ struct sending {
 class tally {
  public:
   void add(std::uint64_t n = 1) noexcept { set(get() + n); }
-  void raise(std::uint64_t n) noexcept {
-    if (n > get()) set(n);
-  }
+  /// Writes in any case: what a simulated run does depends on no clock.
+  void raise(std::uint64_t n) noexcept { set(std::max(get(), n)); }
   // relaxed, as below: counts, which order nothing.
   [[nodiscard]] std::uint64_t get() const noexcept { return word_.load(std::memory_order_relaxed); }
 
