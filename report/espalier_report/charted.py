@@ -93,7 +93,7 @@ def reading(results: Results, study: Study) -> tuple[str, ...]:
     if results.measurements:
         return SIMULATED_MAPS_READING if study.simulated else MAPS_READING
     if study.simulated:
-        return SIMULATED_READING
+        return SIMULATED_READING if results.placed else (SIMULATED_READING[0], BEYOND)
     return COST_READING if results.costs else READING
 
 

@@ -418,7 +418,7 @@ class _Reader:
                 where = f"benchmarks[{index}]"
                 if "benchmark" in entry:
                     results.costs.append(self.cost(entry, where))
-                elif "rounds" not in entry:  # of those the charts show all
+                elif not entry.keys() & {"rounds", "technique"}:  # of those the charts show all
                     results.placed.append(self.placed(entry, where, ids))
 
     def fail(self, where: str, expectation: str) -> NoReturn:
