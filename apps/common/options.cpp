@@ -251,7 +251,7 @@ void declare(CLI::App& verb, simulate_options& o) {
   declare_seed(verb, o);
   measurement.add(
       "--study", o.study, "NAME",
-      "Run a study instead of the maps: atc18, eunomia, malloc-tsx, objects or transactions; an unknown "
+      "Run a study instead of the maps: atc18, dps, eunomia, malloc-tsx or transactions; an unknown "
       "name lists them with descriptions");
   measurement.add_list("--sizes", o.sizes, "BYTES",
                        "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx");

@@ -101,7 +101,7 @@ _espalier() {{
     --key-type) words='integer string' ;;
     --study)
       words='atc18 dps eunomia malloc-speed malloc-tsx'
-      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 eunomia malloc-tsx objects' ;;
+      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 dps eunomia malloc-tsx' ;;
     {of_files})
       _espalier_files
       return ;;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <utility>
@@ -112,6 +113,12 @@ simulated_measurement measure(const simulation_request& request, const simulated
 std::vector<simulated_entry>& simulated_catalog() {
   static std::vector<simulated_entry> entries;
   return entries;
+}
+
+const simulated_entry* entry_of(std::string_view map) {
+  const auto& all = simulated_catalog();
+  const auto found = std::ranges::find(all, map, [](const simulated_entry& e) { return e.facts.name; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 std::vector<simulated_measurement> run_simulation(const simulation_request& request,

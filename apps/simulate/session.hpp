@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/simulate/simulated_map.hpp"
@@ -62,6 +63,9 @@ struct simulated_measurement : counted_phase {
   /// At the end, for each key that was loaded; unset if the map does not know.
   std::optional<double> bytes_per_key{};
 };
+
+/// The map of this name; null if this build lacks it.
+[[nodiscard]] const simulated_entry* entry_of(std::string_view map);
 
 /// Receives what comes next, and the numbers of done and of total steps.
 using simulation_observer = std::function<void(std::size_t done, std::size_t total, const std::string& what)>;

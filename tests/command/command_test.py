@@ -183,7 +183,7 @@ class Help(CommandTest):
 
     def test_completion_offers_verbs_options_and_names(self) -> None:
         for typed, among in (("b", "bench"), ("bench --di", "--distribution"), ("bench --maps all-", "all-bst"),
-                             ("simulate --study o", "objects"), ("bench --maps ticket,ed", "ticket,edge_ext_lf"),
+                             ("simulate --study d", "dps"), ("bench --maps ticket,ed", "ticket,edge_ext_lf"),
                              ("inspect --model ndnd", "ndnd-paged"), ("inspect --placement se", "segregated"),
                              ("ru", "run"), ("run --malloc random -- printe", "printenv"),
                              ("run -- cat /etc/passw", "/etc/passwd")):

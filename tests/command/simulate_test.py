@@ -47,7 +47,7 @@ class Refusals(SimulateTest):
             ("--study", "nosuch"): "'nosuch'",
             ("--calibrate", "--machine", "haswell"): "--calibrate",
             ("--calibrate", "--maps", "ticket"): "two",
-            ("--calibrate", "--study", "objects"): "--study",
+            ("--calibrate", "--study", "dps"): "--study",
             ("--nosuch",): "--nosuch",
             ("surplus",): "surplus",
         }

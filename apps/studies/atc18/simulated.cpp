@@ -42,12 +42,6 @@ std::vector<study_place> places_of(const study_options& o) {
   return places;
 }
 
-const simulated_entry* entry_of(const subject& s) {
-  const auto& all = simulated_catalog();
-  const auto found = std::ranges::find(all, s.map, [](const simulated_entry& e) { return e.facts.name; });
-  return found == all.end() ? nullptr : &*found;
-}
-
 app::operation_costs costs_of(const simulated_measurement& m) {
   return {.accesses = m.per_operation(m.total.accesses),
           .memory_lines = m.per_operation(m.total.local_dram + m.total.remote_dram),
@@ -56,7 +50,7 @@ app::operation_costs costs_of(const simulated_measurement& m) {
 
 /// Why it cannot be measured there; empty if it can.
 std::string obstacle(const subject& s, const study_place& p) {
-  if (entry_of(s) == nullptr) return "not in this build";
+  if (entry_of(s.map) == nullptr) return "not in this build";
   if (!s.prefetching && !p.machine.adjacent_line_prefetch)
     return p.machine.name + " prefetches no adjacent lines anyway";
   return {};
@@ -118,7 +112,7 @@ class simulated_study {
                fmt::format("simulating {}: {}, {} keys, {} threads", p.machine.name, s.name(),
                            app::grouped(keys), p.threads.front()));
     simulation_request request{.plans = {plans_.at(keys)},
-                               .maps = {*entry_of(s)},
+                               .maps = {*entry_of(s.map)},
                                .machine = p.machine,
                                .threads = p.threads,
                                .pinning = o_.pinning,

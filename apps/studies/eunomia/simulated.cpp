@@ -47,12 +47,6 @@ app::eunomia::setting setting_of(const study_options& o) {
   return where;
 }
 
-const simulated_entry* entry_of(const std::string& map) {
-  const auto& all = simulated_catalog();
-  const auto found = std::ranges::find(all, map, [](const simulated_entry& e) { return e.facts.name; });
-  return found == all.end() ? nullptr : &*found;
-}
-
 app::eunomia::map_reading reading_of(const simulated_measurement& m) {
   const double speed = m.operations_per_second();
   const double accesses = m.per_operation(m.total.accesses);

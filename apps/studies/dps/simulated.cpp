@@ -1,0 +1,454 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/simulate/output.hpp"
+#include "apps/simulate/session.hpp"
+#include "apps/simulate/study.hpp"
+#include "apps/studies/dps/claims.hpp"
+#include "apps/studies/dps/program.hpp"
+#include "apps/studies/study_output.hpp"
+#include "espalier/workload/random.hpp"
+#include "sim/simulation/simulation.hpp"
+
+// The study of DPS on its machine.
+
+namespace espalier::simulate::dps {
+namespace {
+
+using app::dps::load;
+using app::dps::page;
+using app::dps::panel;
+using app::dps::work;
+
+constexpr unsigned locality_threads = 10;
+constexpr std::uint64_t usual_keys = 262'144;
+constexpr std::uint64_t usual_operations = 4000;
+constexpr std::uint64_t most_warm_lines = 4096;
+const std::vector<unsigned> usual_threads{1, 10, 20, 40, 80};
+
+// Where threads run ----------------------------------------------------------------------------------------------------
+
+struct placed_program {
+  program_shape shape;
+  /// A role for each thread of the simulation. Of a hardware thread that stays idle: no client and no server.
+  std::vector<bool> used;
+  unsigned clients = 0;
+};
+
+unsigned socket_of(const sim::machine_spec& machine, unsigned hardware_thread) {
+  return hardware_thread / (machine.cores_per_socket * machine.threads_per_core);
+}
+
+/// Localities of 10 hardware threads, on as few sockets and cores as possible.
+placed_program in_localities(const sim::machine_spec& machine, unsigned threads) {
+  std::vector<unsigned> order = sim::thread_order(machine);
+  order.resize(threads);
+  std::vector<unsigned> by_core(threads);
+  std::iota(by_core.begin(), by_core.end(), 0U);
+  std::ranges::sort(by_core, {}, [&](unsigned thread) { return order[thread]; });
+  placed_program placed;
+  placed.shape.roles.resize(threads);
+  placed.shape.partitions = 0;
+  unsigned socket = machine.sockets;
+  std::vector<unsigned> members;
+  for (const unsigned thread : by_core) {
+    if (const unsigned here = socket_of(machine, order[thread]);
+        here != socket || members.back() == locality_threads) {
+      socket = here;
+      members.push_back(0);
+    }
+    placed.shape.roles[thread] = {.home = static_cast<unsigned>(members.size() - 1),
+                                  .rank = members.back()++};
+  }
+  for (thread_role& role : placed.shape.roles) role.members = members[role.home];
+  placed.shape.partitions = static_cast<unsigned>(members.size());
+  placed.used.assign(threads, true);
+  placed.clients = threads;
+  return placed;
+}
+
+/// All threads prepare the structure, so that its pages alternate between their NUMA nodes; or the first does.
+placed_program in_one(unsigned threads, bool node_local) {
+  placed_program placed;
+  placed.shape.roles.resize(threads);
+  const unsigned members = node_local ? 1 : threads;
+  for (unsigned thread = 0; thread < members; ++thread)
+    placed.shape.roles[thread] = {.rank = thread, .members = members};
+  placed.used.assign(threads, true);
+  placed.clients = threads;
+  return placed;
+}
+
+/// Servers are among the threads, each on a socket of its own as long as there are sockets.
+placed_program with_servers(const sim::machine_spec& machine, unsigned threads, unsigned servers) {
+  const std::vector<unsigned> order = sim::thread_order(machine);
+  placed_program placed;
+  placed.shape.partitions = servers;
+  placed.shape.roles.resize(order.size());
+  placed.used.resize(order.size());
+  for (unsigned server = 0; server < servers; ++server) {
+    unsigned at = 0;
+    while (placed.used[at] || socket_of(machine, order[at]) != server % machine.sockets) ++at;
+    placed.used[at] = true;
+    placed.shape.roles[at] = {.home = server, .rank = 0, .members = 1, .serves = true};
+  }
+  placed.clients = threads - servers;
+  unsigned left = placed.clients;
+  for (unsigned at = 0; left != 0; ++at) {
+    if (placed.used[at]) continue;
+    placed.used[at] = true;
+    --left;
+  }
+  const auto last = std::ranges::find(placed.used.rbegin(), placed.used.rend(), true);
+  placed.used.erase(last.base(), placed.used.end());
+  placed.shape.roles.resize(placed.used.size());
+  return placed;
+}
+
+// One measurement ------------------------------------------------------------------------------------------------------
+
+/// State shared by the feeds of all threads.
+struct operations_left {
+  std::uint64_t left;
+  unsigned clients;
+};
+
+/// Keys of a tree are images of the first numbers. Those with smaller numbers are present at the start.
+std::uint64_t key_of(std::uint64_t number) { return workload::mix64(number + 1); }
+
+class drawn_feed final : public study_feed {
+ public:
+  /// `in_turn`: objects one after the other, for a phase that brings all of them into the caches.
+  drawn_feed(const load& l, std::uint64_t seed, unsigned thread, bool in_turn, operations_left& shared)
+      : load_(l), random_(seed, thread), in_turn_(in_turn), shared_(shared) {}
+
+  bool next(workload::step& s) override {
+    const sim::own_code scope;
+    if (shared_.left == 0) return false;
+    --shared_.left;
+    s = {map_operation::contains, 0, 0};
+    if (load_.what == work::tree) {
+      s.key = key_of(random_.below(2 * load_.keys));
+      if (random_.below(100) < load_.updates)
+        s.op = random_.below(2) == 0 ? map_operation::insert : map_operation::erase;
+    } else if (in_turn_ && load_.objects != 0) {
+      s.key = shared_.left % load_.objects;
+    } else {
+      s.key = random_.below(load_.objects != 0 ? load_.objects : 1U << 20U);
+    }
+    return true;
+  }
+  void ended() override {
+    const sim::own_code scope;
+    --shared_.clients;
+  }
+  bool all_ended() override {
+    const sim::own_code scope;
+    return shared_.clients == 0;
+  }
+
+ private:
+  const load& load_;
+  workload::random_generator random_;
+  const bool in_turn_;
+  operations_left& shared_;
+};
+
+/// A thread's share of the keys at the start.
+class fill_feed final : public step_feed {
+ public:
+  fill_feed(const load& l, const program_shape& shape, const thread_role& role)
+      : keys_(l.keys), shape_(shape), role_(role), turn_(role.rank) {}
+
+  bool next(workload::step& s) override {
+    const sim::own_code scope;
+    for (; number_ < keys_; ++number_) {
+      const std::uint64_t key = key_of(number_);
+      if (key % shape_.partitions != role_.home) continue;
+      if (turn_++ % role_.members != 0) continue;
+      ++number_;
+      s = {map_operation::insert, key, key};
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  const std::uint64_t keys_;
+  const program_shape& shape_;
+  const thread_role& role_;
+  std::uint64_t turn_;
+  std::uint64_t number_ = 0;
+};
+
+/// A tree of the catalogue, on which all threads operate.
+class catalogue_program final : public studied_program {
+ public:
+  explicit catalogue_program(const simulated_entry& entry) : map_(entry.make()) {}
+
+  void settle(unsigned /*thread*/, step_feed& feed) override { map_->do_all(feed); }
+  void operate(unsigned /*thread*/, study_feed& feed) override { map_->do_all(feed); }
+  [[nodiscard]] std::uint64_t writes() const override { return 0; }
+
+ private:
+  std::unique_ptr<simulated_map> map_;
+};
+
+std::unique_ptr<studied_program> program_of(const load& l, const std::string& how,
+                                            const program_shape& shape) {
+  if (l.what == work::objects) return make_objects(shape);
+  if (l.what == work::computation) return make_computation(shape);
+  if (const simulated_entry* const entry = entry_of(how)) return std::make_unique<catalogue_program>(*entry);
+  return make_tree(shape);
+}
+
+/// Nothing if there are too few threads for servers and a client.
+std::optional<placed_program> placed_for(const sim::machine_spec& machine, const std::string& how,
+                                         unsigned threads) {
+  using namespace app::dps;
+  const auto chosen = [](placed_program placed, technique t) {
+    placed.shape.how = t;
+    return placed;
+  };
+  if (how == served_1 || how == served_4) {
+    const unsigned servers = how == served_1 ? 1 : 4;
+    if (threads <= servers) return std::nullopt;
+    return chosen(with_servers(machine, threads, servers), technique::served);
+  }
+  if (how == delegated) return chosen(in_localities(machine, threads), technique::delegated);
+  if (how == asynchronous) return chosen(in_localities(machine, threads), technique::asynchronous);
+  if (how == partitioned) return chosen(in_localities(machine, threads), technique::partitioned);
+  return chosen(in_one(threads, how == mcs_node_local), technique::shared);
+}
+
+/// Throws std::logic_error if an operation was lost.
+counted_phase measure(const sim::machine_spec& machine, const load& l, const std::string& how,
+                      placed_program placed, std::uint64_t warm_up, std::uint64_t operations,
+                      std::uint64_t seed) {
+  program_shape& shape = placed.shape;
+  shape.length = l.length;
+  shape.delay = l.delay;
+  shape.objects = l.objects;
+  shape.lines = l.lines;
+  sim::simulation simulated(machine, static_cast<unsigned>(placed.used.size()));
+  std::unique_ptr<studied_program> program;
+  simulated.outside_time([&] { program = program_of(l, how, shape); });
+  simulated.without_time([&](unsigned thread) {
+    if (!placed.used[thread]) return;
+    fill_feed feed(l, shape, shape.roles[thread]);
+    program->settle(thread, feed);
+  });
+  const auto phase = [&](std::uint64_t count, bool warms) {
+    operations_left shared{count, placed.clients};
+    return simulated.run([&](unsigned thread) {
+      if (!placed.used[thread]) return;
+      drawn_feed feed(l, warms ? seed : seed + 1, thread, warms, shared);
+      program->operate(thread, feed);
+    });
+  };
+  static_cast<void>(phase(warm_up, true));
+  const sim::phase_result measured = phase(operations, false);
+  std::uint64_t writes = 0;
+  simulated.outside_time([&] {
+    writes = program->writes();
+    program.reset();
+  });
+  if (writes != (operations + warm_up) * l.lines)
+    throw std::logic_error(fmt::format("{}, {}: {} writes instead of {}: operations were lost", how, l.name(),
+                                       writes, (operations + warm_up) * l.lines));
+  return counted(measured, operations, machine.ghz);
+}
+
+/// The accesses that need another core for 15 empty requests: reads that fetch a line, and writes that take one. Clients send
+/// them together, as the server looks rarely; for DPS one after the other to a thread that only serves.
+double coherence_of(const sim::machine_spec& machine, technique how, std::uint64_t seed) {
+  constexpr unsigned batch = 15;
+  constexpr unsigned rounds = 8;
+  placed_program placed;
+  if (how == technique::served) {
+    placed = with_servers(machine, batch + 1, 1);
+    placed.shape.pause = 20'000;
+  } else {
+    placed.shape.partitions = 2;
+    placed.shape.roles = {{.home = 0, .members = 1, .serves = true}, {.home = 1, .members = 1}};
+    placed.shape.pause = 2000;
+    placed.used = {true, true};
+    placed.clients = 1;
+  }
+  placed.shape.how = how;
+  const counted_phase m =
+      measure(machine, {.objects = 1}, "", std::move(placed), 4 * batch, rounds * batch, seed);
+  return static_cast<double>(m.total.accesses - m.total.l1_hits - m.total.l2_hits + m.total.upgrades) /
+         rounds;
+}
+
+// The study ------------------------------------------------------------------------------------------------------------
+
+app::dps::setting setting_of(const study_options& o) {
+  const study_place& place = o.places.front();
+  app::dps::setting where;
+  where.threads = o.given("--threads") ? place.threads : usual_threads;
+  std::erase_if(where.threads, [&](unsigned n) { return n > place.machine.hardware_threads(); });
+  std::ranges::sort(where.threads);
+  where.threads.erase(std::ranges::unique(where.threads).begin(), where.threads.end());
+  where.many_keys = o.given("--keys") ? o.keys : usual_keys;
+  if (where.many_keys == 0) throw app::usage_error("--keys 0 is too small; at least 1 is needed");
+  where.few_keys = std::max<std::uint64_t>(where.many_keys / 256, 1);
+  return where;
+}
+
+class simulated_dps {
+ public:
+  explicit simulated_dps(const study_options& o) : o_(o), where_(setting_of(o)), pages_(pages_of(where_)) {
+    for (const page& p : pages_) {
+      for (const panel& of : p.panels) configurations_ += of.loads.size() * of.techniques.size();
+    }
+  }
+
+  int run() {
+    app::study_files files(o_.out, app::dps::study_name);
+    std::vector<app::charted_figure> figures;
+    results_.coherence_served = coherence_of(machine(), technique::served, o_.seed);
+    results_.coherence_delegated = coherence_of(machine(), technique::delegated, o_.seed);
+    for (const page& p : pages_) {
+      const bool whole = measure_all(p);
+      if (!whole) break;
+      app::charted_figure& figure = figures.emplace_back(figure_of(p));
+      figure.findings = p.judge(results_);
+      std::printf("%s\n", app::figure_text(figure, "simulated on " + machine().name, colour_).c_str());
+      std::fflush(stdout);
+    }
+    std::printf("%s\n", trust);
+    files.write(document(figures));
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] const sim::machine_spec& machine() const { return o_.places.front().machine; }
+
+  /// False if an interrupt left something out.
+  bool measure_all(const page& p) {
+    for (const panel& of : p.panels) {
+      for (const load& l : of.loads) {
+        for (const std::string& how : of.techniques) {
+          ++begun_;
+          if (results_.find(l, how) != nullptr) continue;
+          const auto placed = placed_for(machine(), how, l.threads);
+          if (!placed) continue;
+          if (app::interruption::requested()) return false;
+          line_.step(begun_, configurations_, fmt::format("simulating {}, {}", how, l.name()));
+          add(l, how, measure_one(l, how, *placed));
+          line_.clear();
+        }
+      }
+    }
+    return true;
+  }
+
+  [[nodiscard]] counted_phase measure_one(const load& l, const std::string& how,
+                                          placed_program placed) const {
+    std::uint64_t operations = o_.given("--operations") ? o_.operations : usual_operations;
+    std::uint64_t warm_up = std::max(operations / 5 + 1, l.objects);
+    if (l.lines > most_warm_lines) {
+      // Beyond the caches every operation misses from the first on, and takes long.
+      operations = std::min(operations / 25 + 1, std::uint64_t{2} * l.threads);
+      warm_up = 1;
+    }
+    return measure(machine(), l, how, std::move(placed), warm_up, operations, o_.seed);
+  }
+
+  void add(const load& l, const std::string& how, const counted_phase& m) {
+    const sim::counts& c = m.total;
+    results_.add(l, how,
+                 {.speed = m.operations_per_second(),
+                  .costs = {.remote_transfers = m.per_operation(c.remote_transfers),
+                            .local_transfers = m.per_operation(c.local_transfers),
+                            .memory_lines = m.per_operation(c.local_dram + c.remote_dram),
+                            .stall_cycles = m.per_operation(c.stall_cycles)}});
+    nlohmann::ordered_json one = study_entry(fmt::format("dps/{}/{}", how, l.name()), l.threads, m);
+    one["technique"] = how;
+    one["items_per_second"] = m.operations_per_second();
+    one["counts"] = counts_json(m);
+    benchmarks_.push_back(std::move(one));
+  }
+
+  [[nodiscard]] app::charted_figure figure_of(const page& p) const {
+    app::charted_figure figure{.id = p.id, .title = p.title, .summary = p.summary, .machine = machine().name};
+    for (const panel& of : p.panels) {
+      if (of.x == nullptr) {
+        app::chart& bars = figure.charts.emplace_back(
+            app::chart{.title = of.title, .caption = "Longer is better.", .y = "simulated kop/s"});
+        for (const std::string& how : of.techniques) {
+          if (const auto* const r = results_.find(of.loads.front(), how))
+            bars.bars.push_back({.name = how, .value = r->speed / 1e3});
+        }
+        continue;
+      }
+      figure.charts.push_back(chart_of(of, of.title, "Higher is better.", "simulated Mop/s",
+                                       [](const app::dps::load_reading& r) { return r.speed / 1e6; }));
+      if (of.misses)
+        figure.charts.push_back(
+            chart_of(of, of.title + ": misses", "Lines that no cache of the socket had. Lower is better.",
+                     "lines an operation", [](const app::dps::load_reading& r) { return r.costs.misses(); }));
+    }
+    return figure;
+  }
+
+  [[nodiscard]] app::chart chart_of(const panel& of, const std::string& title, const std::string& caption,
+                                    const std::string& y,
+                                    double (*value)(const app::dps::load_reading&)) const {
+    app::chart made{.title = title, .caption = caption, .y = y, .x = of.x_title};
+    for (const std::string& how : of.techniques) {
+      app::chart_curve curve{how, {}};
+      for (const load& l : of.loads) {
+        if (const auto* const r = results_.find(l, how)) curve.points.emplace_back(of.x(l), value(*r));
+      }
+      if (!curve.points.empty()) made.curves.push_back(std::move(curve));
+    }
+    return made;
+  }
+
+  [[nodiscard]] nlohmann::ordered_json document(const std::vector<app::charted_figure>& figures) const {
+    nlohmann::ordered_json all = study_document(o_, machine(), app::dps::study_name);
+    all["benchmarks"] = benchmarks_;
+    nlohmann::ordered_json& study = all["study"];
+    study = {{"name", app::dps::study_name}, {"title", app::dps::title}, {"paper", app::dps::paper}};
+    study["figures"] = nlohmann::ordered_json::array();
+    for (const app::charted_figure& figure : figures) study["figures"].push_back(to_json(figure));
+    study["coherence_operations"] = {{app::dps::served_1, results_.coherence_served},
+                                     {app::dps::delegated, results_.coherence_delegated}};
+    study["contexts"] = nlohmann::ordered_json::array({all["context"]});
+    return all;
+  }
+
+  const study_options& o_;
+  app::dps::setting where_;
+  std::vector<page> pages_;
+  app::dps::results results_;
+  std::size_t configurations_ = 0;
+  std::size_t begun_ = 0;
+  nlohmann::ordered_json benchmarks_ = nlohmann::ordered_json::array();
+  app::progress_line line_;
+  bool colour_ = app::wants_colour(STDOUT_FILENO);
+};
+
+const registered_study registered{{app::dps::study_name,
+                                   "delegation between localities, figure by figure as in the paper on DPS",
+                                   {"--machine", "--threads", "--keys", "--operations", "--seed", "--out"},
+                                   {app::dps::papers_machine},
+                                   [](const study_options& o) { return simulated_dps(o).run(); }}};
+
+}  // namespace
+}  // namespace espalier::simulate::dps
