@@ -190,10 +190,10 @@ std::vector<std::uint64_t> sizes_of(const tsx_setting& s, const study_panel_of_s
 
 tsx_setting setting_of(const bench_options& o, const CLI::App& verb) {
   tsx_setting s{turns_of(o, verb, malloc_tsx::study_name),
-                  {mutex_policy::tts},
-                  malloc_tsx::node_sizes(),
-                  o.seed,
-                  hw::cache_geometry_of(hw::topology::system()).l1};
+                {mutex_policy::tts},
+                malloc_tsx::node_sizes(),
+                o.seed,
+                hw::cache_geometry_of(hw::topology::system()).l1};
   if (hw::rtm::available()) {
     s.policies.push_back(mutex_policy::tle);
     s.policies.push_back(mutex_policy::tle_learnt);
