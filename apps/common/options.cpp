@@ -249,10 +249,9 @@ void declare(CLI::App& verb, simulate_options& o) {
                    "warm the caches")
       ->check(at_least(1));
   declare_seed(verb, o);
-  measurement.add(
-      "--study", o.study, "NAME",
-      "Run a study instead of the maps: atc18, dps, eunomia, malloc-tsx or transactions; an unknown "
-      "name lists them with descriptions");
+  measurement.add("--study", o.study, "NAME",
+                  "Run a study instead of the maps: atc18, dps, eunomia or malloc-tsx; an unknown name lists "
+                  "them with descriptions");
   measurement.add_list("--sizes", o.sizes, "BYTES",
                        "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx");
   measurement.add_flag("--calibrate", o.calibrate,
