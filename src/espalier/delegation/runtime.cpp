@@ -300,6 +300,9 @@ bool runtime::has_work(const detail::locality& there) const noexcept {
 void runtime::drain() { drain(local(), false); }
 
 void runtime::drain_at_rest() noexcept {
+  const bool none = std::all_of(localities_.begin(), localities_.end(),
+                                [](const auto& one) { return one->rings.count() == 0; });
+  if (none) return;
   // Operations find out by the thread's own member on which partition they run, and in which ring they lie.
   detail::member* const own = members_.try_local();
   drain(own != nullptr ? *own : drains_, true);
