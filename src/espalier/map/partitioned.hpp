@@ -272,7 +272,13 @@ class partitioned
   }
   template <class Function>
   std::optional<Value> do_update(guard_type&, key_view key, Function&& f) {
-    return parts().call(key, [k = carried(key), &f](part& m) { return m.update(*k, f).before; });
+    const auto changed = [&f](const std::optional<Value>& now) { return apply(f, now); };
+    return parts().call(key, [k = carried(key), &changed](part& m) { return m.update(*k, changed).before; });
+  }
+  /// A call, as it comes from a message anyway: inlined, g++ 12 would see reads of the value of an empty std::optional.
+  template <class Function>
+  [[gnu::noinline]] static std::optional<Value> apply(Function& f, const std::optional<Value>& now) {
+    return f(now);
   }
 
   using bare_key = std::remove_cvref_t<key_view>;
