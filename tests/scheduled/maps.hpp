@@ -14,8 +14,8 @@
 // remains when placement and reclaimer are the simulator's. With ESPALIER_EVERY_ENTRY also those with published
 // nodes, values larger than a word in all of them, and the algorithm's default with the traits that ship. ordered_map has
 // the usual number of schedules; without ESPALIER_EVERY_ENTRY the other algorithms have a third of it, and partitioned maps a
-// twelfth, of the default alone. Entries that are
-// not their algorithm's default have a quarter of its number. Maps whose reads must not run beside writers are left out.
+// twelfth, of the default alone. Entries that are not their algorithm's default have a quarter of its number. Maps whose reads
+// must not run beside writers are left out.
 
 namespace espalier::sim::battery {
 

@@ -275,8 +275,8 @@ class partitions {
   std::vector<owner> owned_;
 };
 
-/// A variable that each partition has for itself, in its locality's memory, for code that knows no structure: a global
-/// variable of a program that was divided.
+/// A variable that each partition has for itself, in lines of its own, for code that knows no structure: a global variable of
+/// a program that was divided. It lies on the NUMA node whose threads touch it first.
 template <class T>
 class partition_variable {
  public:

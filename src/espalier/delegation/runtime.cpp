@@ -28,7 +28,7 @@ constexpr unsigned looks_before_rarer = 64;
 constexpr unsigned rarest_looks = 8;
 constexpr unsigned between_samples = 64;
 
-/// Lines of a ring's pages.
+/// Of a ring's messages.
 std::size_t bytes_of(std::uint32_t depth) { return std::size_t{depth} * sizeof(message); }
 
 }  // namespace

@@ -333,7 +333,7 @@ class runtime {
   // What a thread may do between operations.
 
   /// Takes the answers that have come, runs their continuations, and serves the messages of the calling thread's share.
-  /// Returns how many of both there were.
+  /// Returns 0 if there was none of either.
   std::size_t poll();
   /// Serves all rings of a locality, for a dedicated thread. Returns how many messages it ran.
   std::size_t serve_locality(unsigned locality);
