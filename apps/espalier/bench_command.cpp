@@ -23,6 +23,7 @@
 #include "apps/espalier/commands.hpp"
 #include "apps/espalier/placed_maps.hpp"
 #include "apps/studies/atc18/claims.hpp"
+#include "apps/studies/dps/claims.hpp"
 #include "apps/studies/eunomia/claims.hpp"
 #include "apps/studies/malloc_speed/claims.hpp"
 #include "apps/studies/malloc_tsx/claims.hpp"
@@ -223,7 +224,7 @@ struct known_study {
 };
 
 const std::array studies{known_study{atc18::study_name, atc18::title, run_atc18_study},
-                         known_study{"dps", "The cost of delegation on this machine", run_dps_study},
+                         known_study{dps::study_name, dps::native_title, run_dps_study},
                          known_study{eunomia::study_name, eunomia::title, run_eunomia_study},
                          known_study{malloc_tsx::study_name, malloc_tsx::title, run_malloc_tsx_study},
                          known_study{malloc_speed::study_name, malloc_speed::title, run_malloc_speed_study}};

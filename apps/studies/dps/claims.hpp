@@ -17,6 +17,8 @@ namespace espalier::app::dps {
 
 inline constexpr const char* study_name = "dps";
 inline constexpr const char* title = "Scalable data structures with hierarchical, distributed delegation";
+/// Of the native part, which has no figure of the paper.
+inline constexpr const char* native_title = "The cost of delegation on this machine";
 inline constexpr const char* paper =
     "Ren and Parmer, Scalable Data-structures with Hierarchical, Distributed Delegation, Middleware 2019";
 inline constexpr const char* papers_machine = "e7_4850";

@@ -19,6 +19,7 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/bench_command.hpp"
+#include "apps/studies/dps/claims.hpp"
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/delegation/partitions.hpp"
@@ -236,7 +237,7 @@ double idle(const two_processors& where, double seconds) {
 }
 
 using shared_map = ordered_map<std::uint64_t, std::uint64_t>;
-using part_map = partitioned<shared_map>;
+using part_map = espalier::partitioned<shared_map>;
 constexpr unsigned batch = 32;
 
 /// Finds by both processors in a map that they share and in one with a partition for each.
@@ -326,10 +327,6 @@ class two_maps {
 };
 
 // The study -----------------------------------------------------------------------------------------------------------
-
-constexpr const char* title = "The cost of delegation on this machine";
-constexpr const char* paper =
-    "Ren and Parmer, Scalable Data-structures with Hierarchical, Distributed Delegation, Middleware 2019";
 
 /// One way of doing a thing, and its rounds.
 struct way {
@@ -450,7 +447,7 @@ static void run(const bench_options& o, const CLI::App& verb) {
   only_options(verb, "--study dps", {"--study", "--keys", "--runs", "--time", "--seed", "--out"});
   const std::optional<two_processors> where = first_two();
   if (!where) throw usage_error("--study dps needs two processors; this process may run on one");
-  study_files files(o.out, "dps");
+  study_files files(o.out, study_name);
   two_maps maps(*where, is_given(verb, "--keys") ? o.keys : usual_keys, o.seed);
   const double seconds = is_given(verb, "--time") ? o.seconds : usual_seconds;
   std::vector<comparison> all = comparisons_of(*where, seconds, maps);
@@ -476,8 +473,8 @@ static void run(const bench_options& o, const CLI::App& verb) {
     std::printf("%s\n", figure_text(figure, "two processors of this machine", colour).c_str());
     std::fflush(stdout);
   }
-  auto document = study_results(o, "dps", {});
-  document["study"] = {{"name", "dps"}, {"title", title}, {"paper", paper}};
+  auto document = study_results(o, study_name, {});
+  document["study"] = {{"name", study_name}, {"title", native_title}, {"paper", paper}};
   document["study"]["figures"] = nlohmann::ordered_json::array();
   for (const charted_figure& figure : figures) document["study"]["figures"].push_back(to_json(figure));
   document["benchmarks"] = std::move(entries);
