@@ -26,7 +26,6 @@ constexpr unsigned most_patience = 96;
 constexpr unsigned looks_before_help = 4;
 constexpr unsigned looks_before_rarer = 64;
 constexpr unsigned rarest_looks = 8;
-constexpr unsigned between_samples = 64;
 
 /// Of a ring's messages.
 std::size_t bytes_of(std::uint32_t depth) { return std::size_t{depth} * sizeof(message); }
@@ -227,6 +226,8 @@ unsigned runtime::serve(detail::member& me, detail::ring& from, unsigned most) n
     me.operation = ++me.operations;
     me.partition = static_cast<const partition_header*>(m.target());
     me.did.deepest.raise(me.depth);
+    // Its line travels while the operation runs. The first message may be the last: then the sender writes the line behind.
+    hw::request_lines(&from.slot(turn + (served != 0 ? 2 : 1)), sizeof m);
     m.run();
     m.answer();
   }
@@ -338,13 +339,16 @@ void runtime::drain(detail::member& me, bool at_rest) noexcept {
 
 // Waiting ------------------------------------------------------------------------------------------------------------
 
-void runtime::sent(detail::member& me, detail::sending& by, detail::sending::record record) {
-  if (me.did.sent.get() % between_samples == 0) record.sent_at = hw::tsc_now();
-  me.did.sent.add();
-  by.of(by.end) = record;
-  by.operation = me.operation;
-  ++by.end;
-  me.did.most_in_ring.raise(by.end - by.first);
+void runtime::begin_sample(detail::sending& by, std::uint32_t turn) noexcept {
+  by.sampled_at = hw::tsc_now();
+  by.sampled_turn = turn;
+}
+
+void runtime::end_sample(detail::member& me, detail::sending& by) noexcept {
+  const std::uint64_t ticks = hw::tsc_now() - std::exchange(by.sampled_at, 0);
+  me.did.sampled.add();
+  me.did.sampled_ticks.add(ticks);
+  me.did.slowest_ticks.raise(ticks);
 }
 
 bool runtime::is_behind_outer(detail::member& me, detail::sending& by) {
@@ -359,26 +363,25 @@ std::size_t runtime::take_answers(detail::member& me, detail::sending& by) {
   while (!by.is_empty()) {
     message& m = by.to->slot(by.first);
     if (m.is_posted()) break;
-    const detail::sending::record done = by.of(by.first);
-    if (done.sent_at != 0) {
-      const std::uint64_t ticks = hw::tsc_now() - done.sent_at;
-      me.did.sampled.add();
-      me.did.sampled_ticks.add(ticks);
-      me.did.slowest_ticks.raise(ticks);
-    }
-    if (done.to != nullptr) {
-      done.to->deliver(m);
-      done.to->by_ = nullptr;
+    if (taken == 0) me.did.most_in_ring.raise(by.end - by.first);
+    if (by.sampled_at != 0 && by.sampled_turn == by.first) [[unlikely]]
+      end_sample(me, by);
+    const detail::sending::record& done = by.of(by.first);
+    reply* const to = done.to;
+    const unsigned depth = done.depth;
+    if (to != nullptr) {
+      to->deliver(m);
+      to->by_ = nullptr;
     } else {
       done.discard(m);
     }
     // Before a continuation, which may take further answers.
     ++by.first;
     ++taken;
-    if (done.to != nullptr) {
-      const unsigned depth = std::exchange(me.depth, done.depth);
-      done.to->proceed();
-      me.depth = depth;
+    if (to != nullptr && to->continues_) {
+      const unsigned own = std::exchange(me.depth, depth);
+      to->proceed();
+      me.depth = own;
     }
   }
   return taken;

@@ -145,11 +145,12 @@ class reply {
   virtual ~reply() = default;
   /// Takes the result out of the message.
   virtual void deliver(message& answered) noexcept = 0;
-  /// What follows, when the slot of the message is free again. May delete the object.
+  /// What follows, if continues_, when the slot of the message is free again. May delete the object.
   virtual void proceed() noexcept {}
 
   detail::sending* by_ = nullptr;  ///< null: not in flight
   std::uint32_t turn_ = 0;
+  bool continues_ = false;
 };
 
 namespace detail {
@@ -182,16 +183,17 @@ struct sending {
   struct record {
     reply* to = nullptr;
     void (*discard)(message&) = nullptr;
-    unsigned depth = 0;
     std::uint64_t key = 0;
-    std::uint64_t sent_at = 0;  ///< 0: not sampled
+    unsigned depth = 0;
   };
 
   ring* to = nullptr;
   unsigned locality = 0;
   std::uint32_t first = 0;  ///< the oldest that is not taken
   std::uint32_t end = 0;
-  std::uint64_t operation = 0;  ///< that posted the newest
+  std::uint64_t operation = 0;   ///< that posted the newest
+  std::uint64_t sampled_at = 0;  ///< when the message with that turn was posted; 0: none is timed
+  std::uint32_t sampled_turn = 0;
   unsigned patience = 32;
   unsigned served_itself = 0;  ///< how often in a row the sender has served the ring while it waited
   unsigned unserved = 0;       ///< how often awaits_servers() has found that no thread runs the oldest
@@ -392,7 +394,12 @@ class runtime {
     Call::write(m, std::forward<Source>(operation));
     m.post(Call::run, target, me.depth + 1);
     // While the line travels.
-    sent(me, by, {to, [](message& answered) { static_cast<void>(Call::take(answered)); }, me.depth, key, 0});
+    by.of(turn) = {to, [](message& answered) { static_cast<void>(Call::take(answered)); }, key, me.depth};
+    by.operation = me.operation;
+    by.end = turn + 1;
+    me.did.sent.add();
+    if (by.sampled_at == 0 && turn % between_samples == 0) [[unlikely]]
+      begin_sample(by, turn);
     if (to != nullptr) {
       to->by_ = &by;
       to->turn_ = turn;
@@ -432,7 +439,10 @@ class runtime {
       wait_for_room(me, by);
   }
   void wait_for_room(detail::member& me, detail::sending& by);
-  void sent(detail::member& me, detail::sending& by, detail::sending::record record);
+  /// Messages of a ring, of which one is timed.
+  static constexpr std::uint32_t between_samples = 64;
+  static void begin_sample(detail::sending& by, std::uint32_t turn) noexcept;
+  static void end_sample(detail::member& me, detail::sending& by) noexcept;
   void posted(detail::member& me, detail::locality& there) {
     hw::fence_light();  // order (2): posted, light
     // relaxed: the fence orders it.
@@ -530,6 +540,7 @@ class [[nodiscard]] completion final : private reply {
     void in_flight_as(completion& before) noexcept {
       this->by_ = std::exchange(before.by_, nullptr);
       this->turn_ = before.turn_;
+      this->continues_ = true;
     }
 
    private:

@@ -62,6 +62,7 @@ struct uncounted_size {
 ///   do_scan(guard, bound, visit)    visits the entries that the scan_bound admits, in order, until visit(key, value)
 ///                                   returns false; where properties.bidirectional, also with a reverse_bound
 ///   do_find_batch(guard, keys, results)  find_batch(), if the map has a faster one than a find of each
+///   do_insert_batch(guard, entries), do_erase_batch(guard, keys)  likewise insert_batch() and erase_batch()
 ///   do_request(guard, count, key_at)     requests what operations on key_at(0) and so on will read, of at most
 ///                                        together_most keys: for maps whose insert_batch and erase_batch gain by it
 ///   do_bulk_load(first, n, threads)      bulk_load() of n entries into an empty map, if it has a faster one than inserts; the
@@ -461,9 +462,15 @@ class map_facade {
     return insert_batch(guard, entries);
   }
   std::size_t insert_batch(Guard& guard, std::span<const value_type> entries) {
-    return count_each(
-        guard, entries, [](const value_type& e) -> const Key& { return e.key; },
-        [&](const value_type& e) { return insert(guard, e.key, e.value); });
+    if constexpr (requires { self().do_insert_batch(guard, entries); }) {
+      const std::size_t inserted = self().do_insert_batch(own(guard), entries);
+      size_.add(static_cast<std::int64_t>(inserted));
+      return inserted;
+    } else {
+      return count_each(
+          guard, entries, [](const value_type& e) -> const Key& { return e.key; },
+          [&](const value_type& e) { return insert(guard, e.key, e.value); });
+    }
   }
 
   /// Fills an empty map that no other thread uses yet. The entries are pairs of a key and a value, or value_type, and each
@@ -515,9 +522,15 @@ class map_facade {
     return erase_batch(guard, keys);
   }
   std::size_t erase_batch(Guard& guard, std::span<const std::remove_cvref_t<key_view>> keys) {
-    return count_each(
-        guard, keys, [](const auto& key) -> const auto& { return key; },
-        [&](key_view key) { return erase(guard, key); });
+    if constexpr (requires { self().do_erase_batch(guard, keys); }) {
+      const std::size_t erased = self().do_erase_batch(own(guard), keys);
+      size_.add(-static_cast<std::int64_t>(erased));
+      return erased;
+    } else {
+      return count_each(
+          guard, keys, [](const auto& key) -> const auto& { return key; },
+          [&](key_view key) { return erase(guard, key); });
+    }
   }
 
   /// Erases the keys that are not smaller than `from` and smaller than `to`, each by itself: those that are present

@@ -35,7 +35,8 @@
 //   one key            As in the map of the partition: linearizable, and atomic.
 //   several keys       first, last, lower_bound, upper_bound, empty and size ask all partitions, one after the other:
 //                      map_properties::asks_partitions. Scans merge the partitions, each of which they read as its map is read.
-//   batches            Each partition gets one message with all of its keys.
+//   batches            Each partition gets one message with all of its keys. They take effect in the caller's order within a
+//                      partition; if one throws, some of the others may have taken effect.
 //
 // Keys are divided by their hash where the comparator is the usual one, because equivalent keys are equal then. With a
 // comparator of its own a map has all keys in one partition, unless the program gives another route.
@@ -283,69 +284,119 @@ class partitioned
 
   using bare_key = std::remove_cvref_t<key_view>;
 
-  /// Keys of one batch, those of each partition together.
-  struct divided_batch {
-    std::array<std::uint8_t, together_most> position;  ///< in the caller's order
-    std::array<unsigned, together_most> partition;
-    std::array<bare_key, together_most> keys;
-    std::array<std::optional<Value>, together_most> results;
-  };
+  /// The elements of one batch, those of each partition together and in the caller's order.
+  class division {
+   public:
+    template <class KeyAt>
+    division(parts_type& parts, std::size_t n, const KeyAt& key_at) : parts_(parts), n_(n) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const unsigned its = parts.index_of(key_at(i));
+        std::size_t at = i;
+        for (; at != 0 && partition_[at - 1] > its; --at) {
+          partition_[at] = partition_[at - 1];
+          position_[at] = position_[at - 1];
+        }
+        partition_[at] = its;
+        position_[at] = static_cast<std::uint8_t>(i);
+      }
+    }
+    /// Where the element is in the caller's order.
+    [[nodiscard]] std::size_t position(std::size_t at) const noexcept { return position_[at]; }
 
-  /// One message to each partition that has keys of the batch.
+    /// Runs operation(map, begin, end) on each partition that has elements, and returns the sum of the results.
+    template <class Operation>
+    std::size_t run(const Operation& operation) const {
+      std::array<std::optional<delegation::completion<std::size_t>>, together_most> answers;
+      const unsigned here = parts_.threads().here();
+      // First those that other threads run.
+      for (const bool local : {false, true}) {
+        for (std::size_t begin = 0, end = 0; begin < n_; begin = end) {
+          const unsigned its = partition_[begin];
+          while (end < n_ && partition_[end] == its) ++end;
+          if ((parts_.locality_of(its) == here) != local) continue;
+          answers[begin].emplace(
+              parts_.execute_at(its, [&operation, begin, end](part& m) { return operation(m, begin, end); }));
+        }
+      }
+      std::size_t sum = 0;
+      std::exception_ptr thrown;
+      for (auto& answer : answers) {
+        try {
+          if (answer) sum += answer->await();
+        } catch (...) {
+          thrown = std::current_exception();  // the others refer to the batch: all are awaited
+        }
+      }
+      if (thrown) std::rethrow_exception(thrown);
+      return sum;
+    }
+
+   private:
+    parts_type& parts_;
+    std::size_t n_;
+    std::array<std::uint8_t, together_most> position_;
+    std::array<unsigned, together_most> partition_;
+  };
+  /// Calls each(batch) with at most together_most elements at a time, and returns the sum of the results.
+  template <class Element, class Each>
+  static std::size_t in_batches(std::span<const Element> elements, const Each& each) {
+    std::size_t sum = 0;
+    for (std::size_t first = 0; first < elements.size(); first += together_most)
+      sum += each(elements.subspan(first, std::min(together_most, elements.size() - first)));
+    return sum;
+  }
+  /// Copies of the elements in the order of a division.
+  template <class Element>
+  static std::array<Element, together_most> in_order(const division& by, std::span<const Element> elements) {
+    std::array<Element, together_most> ordered;
+    for (std::size_t i = 0; i < elements.size(); ++i) ordered[i] = elements[by.position(i)];
+    return ordered;
+  }
+
+  // One message to each partition that has keys of the batch.
   std::size_t do_find_batch(guard_type&, std::span<const bare_key> keys,
                             std::span<std::optional<Value>> results) const
     requires std::is_default_constructible_v<bare_key>
   {
-    std::size_t present = 0;
-    for (std::size_t first = 0; first < keys.size(); first += together_most) {
-      const std::size_t n = std::min(together_most, keys.size() - first);
-      present += find_divided(keys.subspan(first, n), results.subspan(first, n));
-    }
-    return present;
+    return in_batches(keys, [&](std::span<const bare_key> some) {
+      const auto offset = static_cast<std::size_t>(some.data() - keys.data());
+      const division by(parts(), some.size(), [&](std::size_t i) -> const bare_key& { return some[i]; });
+      const auto ordered = in_order(by, some);
+      std::array<std::optional<Value>, together_most> found;
+      const std::size_t present = by.run([&](part& m, std::size_t begin, std::size_t end) {
+        return m.find_batch({ordered.data() + begin, end - begin}, {found.data() + begin, end - begin});
+      });
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        std::optional<Value>& to = results[offset + by.position(i)];
+        to.reset();
+        if (found[i]) to.emplace(std::move(*found[i]));
+      }
+      return present;
+    });
   }
-  std::size_t find_divided(std::span<const bare_key> keys, std::span<std::optional<Value>> results) const {
-    divided_batch batch;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const unsigned its = parts().index_of(keys[i]);
-      std::size_t at = i;
-      for (; at != 0 && batch.partition[at - 1] > its; --at) {
-        batch.partition[at] = batch.partition[at - 1];
-        batch.position[at] = batch.position[at - 1];
-      }
-      batch.partition[at] = its;
-      batch.position[at] = static_cast<std::uint8_t>(i);
-    }
-    for (std::size_t i = 0; i < keys.size(); ++i) batch.keys[i] = keys[batch.position[i]];
-    std::array<std::optional<delegation::completion<std::size_t>>, together_most> answers;
-    const unsigned here = parts().threads().here();
-    std::size_t present = 0;
-    // First those that other threads run.
-    for (const bool local : {false, true}) {
-      for (std::size_t begin = 0, end = 0; begin < keys.size(); begin = end) {
-        const unsigned its = batch.partition[begin];
-        while (end < keys.size() && batch.partition[end] == its) ++end;
-        if ((parts().locality_of(its) == here) != local) continue;
-        answers[begin].emplace(parts().execute_at(its, [b = &batch, begin, end](part& m) {
-          return m.find_batch({b->keys.data() + begin, end - begin},
-                              {b->results.data() + begin, end - begin});
-        }));
-      }
-    }
-    std::exception_ptr thrown;
-    for (auto& answer : answers) {
-      try {
-        if (answer) present += answer->await();
-      } catch (...) {
-        thrown = std::current_exception();  // the others refer to the batch: all are awaited
-      }
-    }
-    if (thrown) std::rethrow_exception(thrown);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      std::optional<Value>& to = results[batch.position[i]];
-      to.reset();
-      if (batch.results[i]) to.emplace(std::move(*batch.results[i]));
-    }
-    return present;
+  std::size_t do_insert_batch(guard_type&, std::span<const typename facade::value_type> entries)
+    requires std::is_default_constructible_v<typename facade::value_type> &&
+             std::is_trivially_copyable_v<typename facade::value_type>
+  {
+    using entry = typename facade::value_type;
+    return in_batches(entries, [&](std::span<const entry> some) {
+      const division by(parts(), some.size(), [&](std::size_t i) -> key_view { return some[i].key; });
+      const auto ordered = in_order(by, some);
+      return by.run([&](part& m, std::size_t begin, std::size_t end) {
+        return m.insert_batch({ordered.data() + begin, end - begin});
+      });
+    });
+  }
+  std::size_t do_erase_batch(guard_type&, std::span<const bare_key> keys)
+    requires std::is_default_constructible_v<bare_key>
+  {
+    return in_batches(keys, [&](std::span<const bare_key> some) {
+      const division by(parts(), some.size(), [&](std::size_t i) -> const bare_key& { return some[i]; });
+      const auto ordered = in_order(by, some);
+      return by.run([&](part& m, std::size_t begin, std::size_t end) {
+        return m.erase_batch({ordered.data() + begin, end - begin});
+      });
+    });
   }
 
   [[nodiscard]] std::size_t do_size() const {
