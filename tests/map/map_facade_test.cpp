@@ -18,6 +18,7 @@
 #include "espalier/map/bst/ext_lf.hpp"
 #include "espalier/map/locked_map.hpp"
 #include "espalier/map/ordered_map.hpp"
+#include "espalier/map/partitioned.hpp"
 #include "support/every_entry.hpp"
 
 // What map_facade makes of the other operations, the same for all maps: on some of each kind, against std::map.
@@ -65,7 +66,8 @@ class facade : public testing::Test {
 
 using maps = test::of_each<
     testing::Types<ordered_map<std::int32_t, std::uint64_t, std::greater<>>,
-                   ordered_map<std::string, std::uint64_t>, ext_lf<std::uint64_t, std::uint64_t>>,
+                   ordered_map<std::string, std::uint64_t>, ext_lf<std::uint64_t, std::uint64_t>,
+                   partitioned<ordered_map<std::uint64_t, std::uint64_t>>>,
     testing::Types<ordered_map<std::uint64_t, std::uint64_t>, ordered_map<double, std::uint64_t>,
                    locked_map<std::uint64_t, std::uint64_t>>>;
 TYPED_TEST_SUITE(facade, maps);
