@@ -114,7 +114,7 @@ void declare_results(CLI::App& verb, result_options& o) {
 
 workload::plan_request common_plan(const load_options& o) {
   workload::plan_request p;
-  if (!o.distribution.empty()) p.distribution = workload::distribution_spec::parse(o.distribution);
+  if (!o.distribution.empty()) p.distribution = measure::distribution_spec::parse(o.distribution);
   p.keys = o.keys;
   p.order = workload::parse_key_order(o.order);
   p.seed = o.seed;

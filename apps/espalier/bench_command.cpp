@@ -30,11 +30,11 @@
 #include "apps/studies/mallocs.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/hw/topology.hpp"
+#include "espalier/measure/statistics.hpp"
 #include "espalier/peers_config.hpp"
 #include "espalier/workload/key_space.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/session.hpp"
-#include "espalier/workload/statistics.hpp"
 
 namespace espalier::app {
 
@@ -177,13 +177,13 @@ std::string group_table(const std::vector<workload::measurement>& group, bool co
   const double best = order.empty() ? 0 : order.front()->median_throughput();
   for (const auto* m : order) {
     const auto throughput = m->throughput();
-    const workload::histogram latency = workload::latency_of_all(*m);
+    const measure::histogram latency = workload::latency_of_all(*m);
     t.add({m->facts.kind == workload::subject_kind::peer ? m->facts.name + " (peer)" : m->facts.name,
            fmt::format("{:.3f}", m->median_throughput() / 1e6),
-           fmt::format("{:.3f}..{:.3f}", workload::minimum(throughput).value_or(0) / 1e6,
-                       workload::maximum(throughput).value_or(0) / 1e6),
+           fmt::format("{:.3f}..{:.3f}", measure::minimum(throughput).value_or(0) / 1e6,
+                       measure::maximum(throughput).value_or(0) / 1e6),
            best > 0 ? fmt::format("{:.2f}", m->median_throughput() / best) : unavailable,
-           cell(workload::median(m->cpu_ns_per_operation()), "{:.0f}"), cell(latency.value_at(0.5), "{}"),
+           cell(measure::median(m->cpu_ns_per_operation()), "{:.0f}"), cell(latency.value_at(0.5), "{}"),
            cell(latency.value_at(0.99), "{}"), cell(latency.value_at(0.999), "{}"),
            cell(m->bytes_per_key, "{:.1f}"), cell(m->leaked_bytes, "{}")});
   }
@@ -270,7 +270,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> quick_plans(const be
     plan_request p = common_plan(o);
     p.name = name;
     p.mix = mix;
-    p.distribution = workload::distribution_spec::parse(distribution);
+    p.distribution = measure::distribution_spec::parse(distribution);
     plans.push_back(workload::make_plan(p));
     return plans.back();
   };
@@ -355,7 +355,7 @@ workload::session_request session_of(const bench_options& o, const CLI::App& ver
 
 void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>& all) {
   for (const workload::measurement& m : all) {
-    const workload::histogram h = workload::latency_of_all(m);
+    const measure::histogram h = workload::latency_of_all(m);
     if (h.count() == 0) continue;
     std::string name = fmt::format("{}-{}-{}.hgrm", m.plan->name, m.facts.name, m.threads);
     std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == ' ' || c == ':'; }, '_');
@@ -403,7 +403,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
   if (all.empty() && status == 0)
     throw usage_error("none of the maps can run this workload; see the reasons above");
   if (!all.empty()) {
-    const workload::run_context context = workload::gather_context(o.seed, o.pin, status != 0);
+    const measure::run_context context = measure::gather_context(o.seed, o.pin, status != 0);
     const std::string results = workload::to_json(context, all);
     if (files.json) files.json->commit(results);
     if (files.csv) files.csv->commit(workload::to_csv(all));

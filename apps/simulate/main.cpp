@@ -168,7 +168,7 @@ int run(simulate_options o, const CLI::App& parser) {
     std::printf("%s\n", calibration_table(ratios, app::wants_colour(STDOUT_FILENO)).c_str());
   }
   std::printf("%s\n", trust);
-  const workload::run_context context = workload::gather_context(o.seed, o.pin, status != 0);
+  const measure::run_context context = measure::gather_context(o.seed, o.pin, status != 0);
   const std::string results = to_json(context, request.machine, all, ratios);
   if (files.json) files.json->commit(results);
   if (files.csv) files.csv->commit(to_csv(request.machine, all));

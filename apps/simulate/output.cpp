@@ -279,7 +279,7 @@ std::string counts_csv_head(std::string_view suffix) {
   return text;
 }
 
-ordered_json context_json(const workload::run_context& host, const sim::machine_spec& machine) {
+ordered_json context_json(const measure::run_context& host, const sim::machine_spec& machine) {
   ordered_json j;
   j["date"] = host.date;
   j["executable"] = "espalier simulate";
@@ -304,7 +304,7 @@ ordered_json study_document(const study_options& o, const sim::machine_spec& mac
                             std::string_view study) {
   ordered_json j;
   j["context"] =
-      context_json(workload::gather_context(o.seed, o.pin, app::interruption::requested()), machine);
+      context_json(measure::gather_context(o.seed, o.pin, app::interruption::requested()), machine);
   j["context"]["study"] = study;
   j["benchmarks"] = ordered_json::array();
   return j;
@@ -319,7 +319,7 @@ ordered_json study_entry(const std::string& name, unsigned threads, const counte
           {"time_unit", "ns"},  {"simulated", true}};
 }
 
-std::string to_json(const workload::run_context& host, const sim::machine_spec& machine,
+std::string to_json(const measure::run_context& host, const sim::machine_spec& machine,
                     const std::vector<simulated_measurement>& all,
                     const std::vector<calibrated_ratio>& calibration) {
   ordered_json benchmarks = ordered_json::array();

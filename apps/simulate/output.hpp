@@ -8,7 +8,7 @@
 #include "apps/simulate/calibration.hpp"
 #include "apps/simulate/session.hpp"
 #include "apps/simulate/study.hpp"
-#include "espalier/workload/context.hpp"
+#include "espalier/measure/context.hpp"
 
 // What the program prints, and what it writes to files.
 
@@ -34,7 +34,7 @@ inline constexpr const char* trust =
 
 /// Everything that may differ between two runs, the build and the whole simulated machine. Processors, clock and caches
 /// are those of that machine.
-[[nodiscard]] nlohmann::ordered_json context_json(const workload::run_context& host,
+[[nodiscard]] nlohmann::ordered_json context_json(const measure::run_context& host,
                                                   const sim::machine_spec& machine);
 
 /// Every count per operation, by name.
@@ -57,7 +57,7 @@ inline constexpr const char* trust =
 /// which is the same to the last byte in every run. real_time is the simulated time, cpu_time that of all threads
 /// together, in nanoseconds per operation; `counts` has every count per operation. `calibration` is present if there
 /// was one.
-[[nodiscard]] std::string to_json(const workload::run_context& host, const sim::machine_spec& machine,
+[[nodiscard]] std::string to_json(const measure::run_context& host, const sim::machine_spec& machine,
                                   const std::vector<simulated_measurement>& all,
                                   const std::vector<calibrated_ratio>& calibration);
 

@@ -9,9 +9,9 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/espalier/bench_command.hpp"
 #include "apps/studies/study_claims.hpp"
+#include "espalier/measure/statistics.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/session.hpp"
-#include "espalier/workload/statistics.hpp"
 
 // What the native studies of maps share: several sessions in a row, and their readings.
 
@@ -42,8 +42,8 @@ class study_progress final : public workload::session_observer {
 [[nodiscard]] inline reading reading_of(const workload::measurement& m, std::size_t session) {
   const std::vector<double> runs = m.throughput();
   return {m.median_throughput(),
-          workload::minimum(runs).value_or(0),
-          workload::maximum(runs).value_or(0),
+          measure::minimum(runs).value_or(0),
+          measure::maximum(runs).value_or(0),
           m.facts.node_bytes,
           std::nullopt,
           runs,
@@ -63,7 +63,7 @@ class study_progress final : public workload::session_observer {
 [[nodiscard]] inline nlohmann::ordered_json study_results(const bench_options& o, const char* study,
                                                           const std::vector<workload::measurement>& all) {
   auto results = nlohmann::ordered_json::parse(
-      workload::to_json(workload::gather_context(o.seed, o.pin, interruption::requested()), all));
+      workload::to_json(measure::gather_context(o.seed, o.pin, interruption::requested()), all));
   results["context"]["study"] = study;
   return results;
 }

@@ -24,8 +24,8 @@
 #include "apps/espalier/preloaded_program.hpp"
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/topology.hpp"
+#include "espalier/measure/statistics.hpp"
 #include "espalier/workload/result.hpp"
-#include "espalier/workload/statistics.hpp"
 
 namespace espalier::app {
 
@@ -272,8 +272,8 @@ nlohmann::ordered_json malloc_study_entry(const std::string& name, unsigned thre
   return {{"name", name},
           {"run_type", "iteration"},
           {"iterations", times.operations},
-          {"real_time", workload::median(times.wall_ns).value_or(0)},
-          {"cpu_time", workload::median(times.cpu_ns).value_or(0)},
+          {"real_time", measure::median(times.wall_ns).value_or(0)},
+          {"cpu_time", measure::median(times.cpu_ns).value_or(0)},
           {"time_unit", "ns"},
           {"threads", threads},
           {"malloc", malloc}};
@@ -282,7 +282,7 @@ nlohmann::ordered_json malloc_study_entry(const std::string& name, unsigned thre
 nlohmann::ordered_json malloc_study_document(const bench_options& options, std::string_view name,
                                              std::string_view title, std::string_view sources) {
   auto results = nlohmann::ordered_json::parse(
-      workload::to_json(workload::gather_context(options.seed, options.pin, interruption::requested()), {}));
+      workload::to_json(measure::gather_context(options.seed, options.pin, interruption::requested()), {}));
   results["context"]["study"] = name;
   // The command's own malloc is irrelevant: it measures nothing itself.
   results["context"].erase("malloc");

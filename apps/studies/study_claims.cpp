@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 namespace espalier::app {
 namespace {
@@ -30,7 +30,7 @@ quotient over(const reading& a, const reading& b) {
   if (!share_rounds(a, b)) return {a.median / b.median, a.least / b.most, a.most / b.least};
   std::vector<double> ratios;
   for (std::size_t i = 0; i < a.rounds.size(); ++i) ratios.push_back(a.rounds[i] / b.rounds[i]);
-  return {*workload::median(ratios), *workload::minimum(ratios), *workload::maximum(ratios)};
+  return {*measure::median(ratios), *measure::minimum(ratios), *measure::maximum(ratios)};
 }
 
 quotient geometric_mean(const std::vector<quotient>& all) {
@@ -258,7 +258,7 @@ std::vector<double> ratios_of_rounds(const std::vector<double>& rounds,
 
 std::optional<double> median_of_ratios(const std::vector<double>& rounds,
                                        const std::vector<double>& other_rounds) {
-  return workload::median(ratios_of_rounds(rounds, other_rounds));
+  return measure::median(ratios_of_rounds(rounds, other_rounds));
 }
 
 std::string grouped(std::uint64_t number) {

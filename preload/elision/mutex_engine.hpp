@@ -27,8 +27,8 @@
 #include <cstdint>
 
 #include "espalier/hw/htm.hpp"
+#include "espalier/measure/random.hpp"
 #include "espalier/sync/elision.hpp"
-#include "espalier/workload/random.hpp"
 #include "preload/elision/futex_mutex.hpp"
 #include "preload/elision/section_counts.hpp"
 #include "preload/kernel/futex_lock.hpp"
@@ -37,7 +37,7 @@ namespace espalier::preload {
 
 /// A number for the pair of a mutex and a place that locks it. Never 0.
 [[nodiscard]] constexpr std::uint64_t section_key(std::uintptr_t mutex, std::uintptr_t site) noexcept {
-  return workload::mix64(workload::mix64(mutex) + site) | 1U;
+  return measure::mix64(measure::mix64(mutex) + site) | 1U;
 }
 
 /// The places for a section's history and counts.

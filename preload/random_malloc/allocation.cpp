@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/output.hpp"
 #include "preload/kernel/pages.hpp"
@@ -50,7 +50,7 @@ constinit std::atomic<std::uint64_t> threads{0};
 
 struct thread_random {
   bool started = false;
-  espalier::workload::random_generator generator{0};
+  espalier::measure::random_generator generator{0};
 };
 thread_local constinit thread_random random_of_thread;
 
@@ -81,7 +81,7 @@ std::size_t request(std::size_t bytes, std::size_t align = 1) noexcept {
   if (!random_of_thread.started) [[unlikely]] {
     // relaxed: the numbers only have to differ.
     const std::uint64_t number = threads.fetch_add(1, std::memory_order_relaxed);
-    random_of_thread = {true, espalier::workload::random_generator(settings.seed, number)};
+    random_of_thread = {true, espalier::measure::random_generator(settings.seed, number)};
   }
   const std::size_t wanted = padded(bytes, align, settings.largest, random_of_thread.generator);
   if (settings.stats) [[unlikely]] {

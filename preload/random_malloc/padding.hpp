@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 
 namespace espalier::preload {
 
@@ -17,7 +17,7 @@ inline constexpr std::size_t padding_step = 16;
 /// alignment, so that a size that was a multiple stays one. Nothing is added where that would be too much, or where
 /// the request must fail. O(1).
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes, std::size_t align, std::size_t largest,
-                                           workload::random_generator& random) noexcept {
+                                           measure::random_generator& random) noexcept {
   const std::size_t step = std::max(align, padding_step);
   const std::size_t most = std::min(largest, bytes);
   if (most < step || bytes > std::size_t{PTRDIFF_MAX} - largest) return bytes;

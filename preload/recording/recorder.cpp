@@ -102,7 +102,7 @@ std::uint64_t recorder::random() noexcept {
   thread_state& mine = this_thread;
   if (!mine.random_started) {
     const std::uint64_t thread = random_threads_.fetch_add(1, std::memory_order_relaxed);
-    mine.random = workload::splitmix64(workload::mix64(workload::mix64(settings_.seed + 1) + thread));
+    mine.random = measure::splitmix64(measure::mix64(measure::mix64(settings_.seed + 1) + thread));
     mine.random_started = true;
   }
   return mine.random.next();

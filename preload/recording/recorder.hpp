@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "preload/kernel/futex_lock.hpp"
 #include "preload/recording/call_stack.hpp"
 #include "preload/recording/peak_watch.hpp"
@@ -34,7 +34,7 @@ struct thread_state {
   const void* latest_block = nullptr;
   /// The block that operator delete is freeing, already removed from the record.
   const void* going_block = nullptr;
-  workload::splitmix64 random{0};
+  measure::splitmix64 random{0};
 };
 
 extern thread_local constinit thread_state this_thread;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
@@ -27,7 +27,7 @@ struct sampling {
 
   /// True where frees of blocks at this address can affect the record.
   [[nodiscard]] bool may_hold(std::uintptr_t address) const noexcept {
-    return how != kind::regions || scaled(workload::mix64((address >> region_bits) + 1)) == 0;
+    return how != kind::regions || scaled(measure::mix64((address >> region_bits) + 1)) == 0;
   }
 
   [[nodiscard]] bool needs_chance() const noexcept { return how == kind::blocks || how == kind::bytes; }
@@ -50,7 +50,7 @@ struct sampling {
  private:
   /// Uniform below `every`.
   [[nodiscard]] std::uint64_t scaled(std::uint64_t random) const noexcept {
-    return static_cast<std::uint64_t>((workload::detail::uint128{random} * every) >> 64U);
+    return static_cast<std::uint64_t>((measure::detail::uint128{random} * every) >> 64U);
   }
 };
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "sim/history/history.hpp"
 
 // Searches for an order of operations that agrees with their intervals and their results.
@@ -96,7 +96,7 @@ struct register_state {
   bool present = false;
 
   [[nodiscard]] std::uint64_t hash() const noexcept {
-    return workload::mix64(value) + static_cast<std::uint64_t>(present);
+    return measure::mix64(value) + static_cast<std::uint64_t>(present);
   }
   friend bool operator==(const register_state&, const register_state&) = default;
 };
@@ -162,8 +162,8 @@ class visited_set {
 
   static slot& find(std::vector<slot>& slots, const slot& sought) {
     const std::size_t mask = slots.size() - 1;
-    auto at = static_cast<std::size_t>(workload::mix64(
-        workload::mix64(sought.placed + 0x9e3779b97f4a7c15U * sought.position) ^ sought.state.hash()));
+    auto at = static_cast<std::size_t>(measure::mix64(
+        measure::mix64(sought.placed + 0x9e3779b97f4a7c15U * sought.position) ^ sought.state.hash()));
     for (;; ++at) {
       slot& s = slots[at & mask];
       if (s.position == nowhere ||

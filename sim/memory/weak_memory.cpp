@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "sim/runtime/arena.hpp"
 
 namespace espalier::sim {
@@ -50,7 +50,7 @@ void weak_memory::reset(unsigned fibers, std::uint64_t seed) {
   seed_ = seed;
   // From rare, so that a long run has a single stale load, to mostly.
   constexpr std::uint64_t choices[] = {8, 32, 96, 176};
-  stale_in_256_ = choices[workload::mix64(seed) % std::size(choices)];
+  stale_in_256_ = choices[measure::mix64(seed) % std::size(choices)];
   fibers_ = fibers;
   threads_.assign(fibers, {});
   sc_ = {};
@@ -66,7 +66,7 @@ void weak_memory::step(unsigned fiber) noexcept {
 }
 
 std::uint64_t weak_memory::random(unsigned fiber) noexcept {
-  return workload::mix64(seed_ + 0x9e3779b97f4a7c15U * (++threads_[fiber].loads * most_fibers + fiber));
+  return measure::mix64(seed_ + 0x9e3779b97f4a7c15U * (++threads_[fiber].loads * most_fibers + fiber));
 }
 
 // Locations.

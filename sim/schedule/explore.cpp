@@ -16,7 +16,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "sim/runtime/arena.hpp"
 #include "sim/schedule/exploration.hpp"
 
@@ -379,8 +379,8 @@ exploration_report explore(std::string_view name, const exploration_options& opt
 
   strategy_cycle strategies(options.strategies);
   for (std::uint64_t run = 0; run < options.schedules; ++run) {
-    const std::uint64_t seed = workload::mix64(options.seed * 0x9e3779b97f4a7c15U + run + 1);
-    const run_conditions conditions = conditions_of(options, workload::mix64(seed));
+    const std::uint64_t seed = measure::mix64(options.seed * 0x9e3779b97f4a7c15U + run + 1);
+    const run_conditions conditions = conditions_of(options, measure::mix64(seed));
     strategy& by = strategies.of_run(run);
     const auto failure = e.run(by, conditions, seed, report.longest_run);
     ++report.runs;

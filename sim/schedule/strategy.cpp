@@ -5,7 +5,7 @@
 #include <charconv>
 #include <stdexcept>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -64,7 +64,7 @@ schedule schedule::parse(std::string_view text) {
 
 namespace {
 
-using workload::random_generator;
+using measure::random_generator;
 
 unsigned nth_of(agent_set set, std::uint64_t n) {
   for (; n != 0; --n) set &= set - 1;

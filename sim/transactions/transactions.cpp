@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "sim/machine/machine_spec.hpp"
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/fibers.hpp"
@@ -126,7 +126,7 @@ void transactions::begin(unsigned fiber, std::jmp_buf& exit) {
   if (spurious_seed_ != 0) {
     // By fiber, so that one fiber's transactions do not change the random choices of the others while a schedule is
     // shrunk.
-    const std::uint64_t drawn = workload::mix64(workload::mix64(spurious_seed_ + fiber) + mine.begun);
+    const std::uint64_t drawn = measure::mix64(measure::mix64(spurious_seed_ + fiber) + mine.begun);
     if (drawn % spurious_one_in == 0) mine.spurious_in = 1 + drawn / spurious_one_in % latest_spurious;
   }
   ++mine.begun;

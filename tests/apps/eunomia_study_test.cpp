@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "apps/studies/eunomia/figures.hpp"
-#include "espalier/workload/distribution.hpp"
+#include "espalier/measure/distribution.hpp"
 
 namespace espalier::app::eunomia {
 namespace {
@@ -61,7 +61,7 @@ const setting papers_machine_here{.keys = 1000, .threads = {1, 4, 8, 16, 20}, .s
 /// About as the paper has it.
 map_reading as_in_the_paper(const load& l, const std::string& map) {
   const bool baseline_map = map == baseline;
-  const double theta = workload::distribution_spec::parse(l.distribution).parameters[0];
+  const double theta = measure::distribution_spec::parse(l.distribution).parameters[0];
   const bool calm = l.distribution == "uniform" || (l.distribution.starts_with("zipfian") && theta < 0.55);
   double speed = l.threads;
   if (map == "masstree") speed *= 0.6;

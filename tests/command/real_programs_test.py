@@ -366,7 +366,7 @@ class Git(ProgramTest):
 
 
 class Compiler(ProgramTest):
-    OBJECTS = ("src/espalier/workload/histogram.cpp", "src/espalier/inspect/analysis.cpp", "preload/heap/thread_heap.cpp")
+    OBJECTS = ("src/espalier/measure/histogram.cpp", "src/espalier/inspect/analysis.cpp", "preload/heap/thread_heap.cpp")
 
     def compiled(self, compiler: str, source: str, *options: object, remark: str = "") -> None:
         """The same object, byte for byte: two compilations in one folder, for folders are in debug information."""

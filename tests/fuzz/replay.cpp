@@ -30,7 +30,7 @@ TEST(scripts, at_random) {
       static_cast<std::uint64_t>(test::environment_number("ESPALIER_SCRIPT_OPERATIONS", 20'000));
   std::uint64_t operations = 0;
   for (std::uint64_t seed = 0; operations < total && !HasFailure(); ++seed) {
-    workload::random_generator random(7007, seed);
+    measure::random_generator random(7007, seed);
     const outcome done = play_any(random_script(random));
     EXPECT_EQ(done.wrong, "") << "seed " << seed;
     operations += done.operations;

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "espalier/map/ordered_map.hpp"
+#include "espalier/measure/random.hpp"
 #include "espalier/memory/shared_heap.hpp"
-#include "espalier/workload/random.hpp"
 
 // Scripts: bytes that say which operations one thread does on an ordered_map and on a std::map. Every outcome is compared.
 // Any bytes are a script, so a fuzzer and a generator of random numbers both write them.
@@ -70,7 +70,7 @@ Key integer_key(unsigned n) noexcept {
     case 2:
       return static_cast<Key>(std::rotr(static_cast<std::make_unsigned_t<Key>>(which), 8));
     default:
-      return static_cast<Key>(workload::mix64(which));
+      return static_cast<Key>(measure::mix64(which));
   }
 }
 
@@ -112,12 +112,12 @@ struct doubles {
       case 1:
         return sign * (n >> 3U);
       default: {
-        const auto any = std::bit_cast<double>(workload::mix64(n));
+        const auto any = std::bit_cast<double>(measure::mix64(n));
         return std::isnan(any) ? sign : any;
       }
     }
   }
-  static three_words value(unsigned n) noexcept { return {n, ~std::uint64_t{n}, workload::mix64(n)}; }
+  static three_words value(unsigned n) noexcept { return {n, ~std::uint64_t{n}, measure::mix64(n)}; }
   static unsigned number(const three_words& v) noexcept { return static_cast<unsigned>(v.first); }
 };
 
@@ -772,7 +772,7 @@ inline outcome play_any(std::span<const std::uint8_t> bytes) {
 }
 
 /// A script at random. Long ones are rare.
-inline std::vector<std::uint8_t> random_script(workload::random_generator& random) {
+inline std::vector<std::uint8_t> random_script(measure::random_generator& random) {
   std::vector<std::uint8_t> bytes(std::size_t{1} << (4 + random.below(12)));
   for (std::uint8_t& b : bytes) b = static_cast<std::uint8_t>(random.next());
   return bytes;

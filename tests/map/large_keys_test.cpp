@@ -14,7 +14,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/ordered_map.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "support/every_entry.hpp"
 #include "support/on_threads.hpp"
 #include "support/same_entries.hpp"
@@ -91,7 +91,7 @@ TYPED_TEST(large_keys, are_as_in_std_map) {
     const recognizing_order order{decreasing, &this->mixtures_};
     typename TypeParam::map map(order);
     typename TestFixture::model expected(order);
-    workload::random_generator random(decreasing ? 1 : 2);
+    measure::random_generator random(decreasing ? 1 : 2);
     const auto draw = [&] { return key::number(random.below(range)); };
     const auto value_of = [&](const key& k) {
       const auto at = expected.find(k);
@@ -185,7 +185,7 @@ TYPED_TEST(large_keys, are_whole_beside_writers) {
   const recognizing_order order{false, &this->mixtures_};
   typename TypeParam::map map(order);
   test::on_threads(threads, [&](int t) {
-    workload::random_generator random(1, static_cast<std::uint64_t>(t));
+    measure::random_generator random(1, static_cast<std::uint64_t>(t));
     std::array<bool, keys> present{};
     for (int i = 0; i < steps; ++i) {
       const std::uint64_t drawn = random.below(keys);
@@ -237,7 +237,7 @@ TEST(an_order_that_throws, leaves_the_map_as_it_was) {
   };
   map_type map;
   std::map<std::array<char, 12>, std::uint64_t> expected;
-  workload::random_generator random(5);
+  measure::random_generator random(5);
   std::uint64_t thrown = 0;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     const auto k = key(random.below(300));

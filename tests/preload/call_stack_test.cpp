@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "preload/recording/call_stack.hpp"
 #include "preload/recording/frame_rule.hpp"
 #include "support/on_threads.hpp"
@@ -194,7 +194,7 @@ TEST(preload_frame_rule, needs_the_table_that_linkers_write) {
 }
 
 TEST(preload_frame_rule, survives_any_instructions) {
-  workload::random_generator random(7);
+  measure::random_generator random(7);
   unsigned described = 0;
   for (unsigned i = 0; i < 20'000; ++i) {
     code_bytes instructions(random.next() % 24);

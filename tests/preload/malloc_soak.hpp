@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "espalier/hw/process.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 
 namespace espalier::test {
 
@@ -214,7 +214,7 @@ class malloc_soak {
       b.bytes = r % 4 == 0 ? b.usable : bytes;
       b.whole = b.bytes <= 2048 || (b.bytes <= 65536 ? r % 16 == 1 : r % 256 == 1 && !is_sparse(b.bytes));
       b.step = is_sparse(b.bytes) ? 50'021 : 61;
-      b.pattern = workload::mix64(reinterpret_cast<std::uintptr_t>(b.at) + (++number_ << 48U) + r);
+      b.pattern = measure::mix64(reinterpret_cast<std::uintptr_t>(b.at) + (++number_ << 48U) + r);
       visit(b, b.at, b.bytes, [](unsigned char* at, std::uint64_t word, std::size_t n) {
         std::memcpy(at, &word, n);
         return true;
@@ -271,7 +271,7 @@ class malloc_soak {
     malloc_soak& soak_;
     malloc_type& malloc_;
     thread_sums& sums_;
-    workload::random_generator random_;
+    measure::random_generator random_;
     std::uint64_t done_ = 0;
     std::uint64_t turns_ = 0;
     std::uint64_t number_ = 0;

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 
 std::set<std::size_t> drawn(std::size_t bytes, std::size_t align, std::size_t largest) {
-  workload::random_generator random(7);
+  measure::random_generator random(7);
   std::set<std::size_t> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(padded(bytes, align, largest, random) - bytes);
   return seen;
@@ -27,7 +27,7 @@ TEST(padding, is_every_multiple_of_the_step_and_nothing_else) {
 }
 
 TEST(padding, is_as_often_one_multiple_as_another) {
-  workload::random_generator random(11);
+  measure::random_generator random(11);
   std::map<std::size_t, int> times;
   for (int i = 0; i < 80000; ++i) ++times[padded(500, 1, 112, random) - 500];
   ASSERT_EQ(times.size(), 8U);
@@ -52,7 +52,7 @@ TEST(padding, leaves_a_multiple_of_the_alignment_one) {
 }
 
 TEST(padding, makes_no_hopeless_request_a_small_one) {
-  workload::random_generator random(3);
+  measure::random_generator random(3);
   constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
   for (const std::size_t bytes :
        {all, all - 1, all - 112, std::size_t{PTRDIFF_MAX}, std::size_t{PTRDIFF_MAX} - 111}) {

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "preload/recording/block_table.hpp"
 #include "preload/recording/site_table.hpp"
 #include "preload/recording/snapshot_writer.hpp"
@@ -49,7 +49,7 @@ using preload_block_table = table_fixture;
 
 TEST_F(preload_block_table, does_as_a_map_does) {
   std::map<std::uintptr_t, block_record> model;
-  workload::random_generator random(1);
+  measure::random_generator random(1);
   for (unsigned i = 0; i < 200'000; ++i) {
     // Few pages, so that blocks come again; of some, every 16 bytes.
     const std::uintptr_t address =
@@ -388,7 +388,7 @@ std::vector<live_block> blocks_at(std::size_t count, auto&& address) {
 }
 
 TEST(preload_address_order, is_that_of_comparing) {
-  workload::random_generator random(3);
+  measure::random_generator random(3);
   for (const std::uint64_t mask :
        {std::uint64_t{0xf0}, std::uint64_t{0xffff'fff0}, std::uint64_t{0x7fff'ffff'fff8}, ~std::uint64_t{0},
         std::uint64_t{0x7000'0000'0010}}) {
@@ -398,14 +398,14 @@ TEST(preload_address_order, is_that_of_comparing) {
 }
 
 TEST(preload_address_order, needs_no_digit_that_all_have_in_common) {
-  workload::random_generator random(4);
+  measure::random_generator random(4);
   expect_sorted(blocks_at(5000, [&](std::uint32_t) { return 0x5555'1230'0000 + random.next() % 4096 * 16; }));
   expect_sorted(blocks_at(5000, [](std::uint32_t i) { return 0x7fff'0000'0000 - std::uint64_t{i} * 32; }));
   expect_sorted(blocks_at(3, [](std::uint32_t) { return std::uint64_t{0x1230}; }));
 }
 
 TEST(preload_address_order, has_blocks_that_begin_anywhere) {
-  workload::random_generator random(5);
+  measure::random_generator random(5);
   expect_sorted(blocks_at(1000, [&](std::uint32_t) { return 0x1000 + random.next() % 300; }));
 }
 

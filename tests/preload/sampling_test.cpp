@@ -17,7 +17,7 @@ constexpr std::uint64_t tries = 100'000;
 
 /// Share of blocks taken, of one size and at addresses 32 bytes apart.
 double share(const sampling& sample, std::uint64_t bytes) {
-  workload::splitmix64 random(42);
+  measure::splitmix64 random(42);
   std::uint64_t taken = 0;
   for (std::uint64_t i = 0; i < tries; ++i)
     taken += sample.takes(0x5555'0000'0000 + 32 * i, bytes, random.next()) ? 1 : 0;

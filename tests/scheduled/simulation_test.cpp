@@ -23,7 +23,7 @@
 #include "espalier/hw/pause.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/map/bst/ticket.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "sim/machine/machine_spec.hpp"
 #include "sim/machine/presets.hpp"
 #include "sim/machine_fixture.hpp"
@@ -75,10 +75,10 @@ std::string counts_of_a_map() {
   simulation s(sim::preset("e7_4850"), 30);
   in_simulation<ticket<std::uint64_t, std::uint64_t>> map(s);
   s.without_time([&](unsigned thread) {
-    for (std::uint64_t i = 0; i < 20; ++i) map->insert(workload::mix64(thread * 20 + i) % 1000, i);
+    for (std::uint64_t i = 0; i < 20; ++i) map->insert(measure::mix64(thread * 20 + i) % 1000, i);
   });
   const phase_result r = s.run([&](unsigned thread) {
-    workload::random_generator random(7, thread);
+    measure::random_generator random(7, thread);
     for (unsigned i = 0; i < 60; ++i) {
       const std::uint64_t key = random.below(1000);
       switch (random.below(3)) {
@@ -635,7 +635,7 @@ TEST(clock_queue, agrees_with_a_sorted_set) {
     std::vector<sim::clock_queue::rank> ranks(threads, sim::clock_queue::never);
     std::multiset<sim::clock_queue::rank> expected(ranks.begin(), ranks.end());
     ASSERT_EQ(queue.lowest(), sim::clock_queue::never);
-    workload::random_generator random(threads, 0);
+    measure::random_generator random(threads, 0);
     for (int i = 0; i < 2000; ++i) {
       const auto thread = static_cast<unsigned>(random.below(threads));
       const bool goes = random.below(4) == 0;

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "sim/history/history.hpp"
 #include "sim/history/order_search.hpp"
 
@@ -254,7 +254,7 @@ class random_history {
   }
 
   random_history_options options_;
-  workload::random_generator random_;
+  measure::random_generator random_;
   std::vector<history_lane> lanes_;
   std::vector<thread_state> threads_;
   std::vector<thread_state> later_;

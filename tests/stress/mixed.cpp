@@ -32,7 +32,7 @@
 #include <string>
 #include <thread>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "support/codec.hpp"
 #include "support/environment.hpp"
 #include "support/every_entry.hpp"
@@ -70,7 +70,7 @@ class interruptions {
   explicit interruptions(std::span<std::thread> threads) {
     install_handler();
     thread_ = std::thread([this, threads] {
-      workload::random_generator random(5005);
+      measure::random_generator random(5005);
       while (!end_.load(std::memory_order_relaxed)) {
         pthread_kill(threads[random.below(threads.size())].native_handle(), SIGUSR1);
         rest(static_cast<long>(random.below(60'000)));

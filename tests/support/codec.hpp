@@ -5,8 +5,8 @@
 #include <memory>
 #include <string_view>
 
+#include "espalier/measure/random.hpp"
 #include "espalier/workload/codec.hpp"
-#include "espalier/workload/random.hpp"
 
 // The codecs of the suites (workload/codec.hpp), with the words that name them in a subject's name.
 
@@ -31,9 +31,9 @@ struct wide_codec : plain_codec {
   struct value_type {
     std::uint64_t first, second, third;
   };
-  static value_type encode_value(std::uint64_t v) noexcept { return {v, workload::mix64(v), ~v}; }
+  static value_type encode_value(std::uint64_t v) noexcept { return {v, measure::mix64(v), ~v}; }
   static std::uint64_t decode_value(const value_type& v) {
-    if (v.second != workload::mix64(v.first) || v.third != ~v.first) report_torn(v.first, v.second, v.third);
+    if (v.second != measure::mix64(v.first) || v.third != ~v.first) report_torn(v.first, v.second, v.third);
     return v.first;
   }
 };

@@ -84,7 +84,7 @@ outcome act(operations& map, const action& a) {
     case map_operation::scan: {
       std::size_t left = scan_most;
       o.visits = map.scan(a.k, [&](key k, value v) {
-        o.entries += workload::mix64(k) ^ v;
+        o.entries += measure::mix64(k) ^ v;
         return --left != 0;
       });
       break;
@@ -128,7 +128,7 @@ outcome act(model& map, const action& a) {
       break;
     case map_operation::scan:
       for (auto next = map.lower_bound(a.k); next != map.end() && o.visits < scan_most; ++next) {
-        o.entries += workload::mix64(next->first) ^ next->second;
+        o.entries += measure::mix64(next->first) ^ next->second;
         ++o.visits;
       }
       break;

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "support/subject.hpp"
 
 // The reference for a map: std::map, and helpers that compare the two. Single-threaded.
@@ -15,7 +15,7 @@
 namespace espalier::test {
 
 using model = std::map<key, value>;
-using random_source = workload::random_generator;
+using random_source = measure::random_generator;
 
 [[nodiscard]] std::unique_ptr<subject> make(const subject_type& type);
 

@@ -22,15 +22,15 @@
 #include <vector>
 
 #include "espalier/map/locked_map.hpp"
+#include "espalier/measure/context.hpp"
+#include "espalier/measure/histogram.hpp"
+#include "espalier/measure/random.hpp"
+#include "espalier/measure/statistics.hpp"
 #include "espalier/sync/elision.hpp"
 #include "espalier/workload/codec.hpp"
-#include "espalier/workload/context.hpp"
 #include "espalier/workload/driver.hpp"
-#include "espalier/workload/histogram.hpp"
-#include "espalier/workload/random.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/session.hpp"
-#include "espalier/workload/statistics.hpp"
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
 #include "support/plain_map.hpp"
@@ -39,6 +39,7 @@ namespace espalier::workload {
 namespace {
 
 using namespace ::testing;
+using namespace measure;
 
 template <class Map>
 std::vector<std::pair<std::uint64_t, std::uint64_t>> entries_of(const Map& map) {

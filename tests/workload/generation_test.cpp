@@ -26,11 +26,11 @@
 #include <unordered_set>
 #include <vector>
 
+#include "espalier/measure/distribution.hpp"
+#include "espalier/measure/random.hpp"
 #include "espalier/workload/codec.hpp"
-#include "espalier/workload/distribution.hpp"
 #include "espalier/workload/key_space.hpp"
 #include "espalier/workload/operation_mix.hpp"
-#include "espalier/workload/random.hpp"
 #include "espalier/workload/trace.hpp"
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
@@ -39,6 +39,7 @@ namespace espalier::workload {
 namespace {
 
 using namespace ::testing;
+using namespace measure;
 
 // Pearson's goodness-of-fit test for draws made with a fixed seed: the outcome never varies between runs.
 

@@ -30,8 +30,8 @@
 #include "espalier/hw/topology.hpp"
 #include "espalier/map/ordered_map.hpp"
 #include "espalier/map/partitioned.hpp"
-#include "espalier/workload/random.hpp"
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/random.hpp"
+#include "espalier/measure/statistics.hpp"
 
 // The delegation runtime on this machine: what a message costs. Two processors are two localities. What a locality gains
 // needs sockets, and is simulated (simulated.cpp).
@@ -81,7 +81,7 @@ void on_both(const two_processors& where, unsigned n, const std::function<void(u
 
 /// The values of all rounds of one measurement.
 using rounds = std::vector<double>;
-double median_of(const rounds& values) { return workload::median(values).value_or(0); }
+double median_of(const rounds& values) { return measure::median(values).value_or(0); }
 
 // What is measured ----------------------------------------------------------------------------------------------------
 
@@ -252,21 +252,21 @@ class two_maps {
   }
 
   double in_shared(double seconds) {
-    return finds(seconds, [&](workload::random_generator& r) {
+    return finds(seconds, [&](measure::random_generator& r) {
       std::uint64_t present = 0;
       for (unsigned i = 0; i < batch; ++i) present += shared_.find(key(r)).has_value();
       return present;
     });
   }
   double batches_in_shared(double seconds) {
-    return finds(seconds, [&](workload::random_generator& r) { return find_batch(shared_, r); });
+    return finds(seconds, [&](measure::random_generator& r) { return find_batch(shared_, r); });
   }
   double batches_in_parts(double seconds) {
-    return finds(seconds, [&](workload::random_generator& r) { return find_batch(parts_, r); });
+    return finds(seconds, [&](measure::random_generator& r) { return find_batch(parts_, r); });
   }
   double in_parts(double seconds, unsigned in_flight) {
     using found = delegation::completion<std::optional<std::uint64_t>>;
-    return finds(seconds, [&](workload::random_generator& r) {
+    return finds(seconds, [&](measure::random_generator& r) {
       std::array<std::optional<found>, batch> flying;
       std::uint64_t present = 0;
       for (unsigned i = 0; i < batch; ++i) {
@@ -282,10 +282,10 @@ class two_maps {
   }
 
  private:
-  std::uint64_t key(workload::random_generator& r) const { return r.below(2 * keys_); }
+  std::uint64_t key(measure::random_generator& r) const { return r.below(2 * keys_); }
 
   template <class Map>
-  std::uint64_t find_batch(Map& map, workload::random_generator& r) {
+  std::uint64_t find_batch(Map& map, measure::random_generator& r) {
     std::array<std::uint64_t, batch> keys;
     std::array<std::optional<std::uint64_t>, batch> results;
     for (std::uint64_t& k : keys) k = key(r);
@@ -293,14 +293,14 @@ class two_maps {
   }
 
   /// Finds per second of both threads, of which some_finds() does a batch.
-  double finds(double seconds, const std::function<std::uint64_t(workload::random_generator&)>& some_finds) {
+  double finds(double seconds, const std::function<std::uint64_t(measure::random_generator&)>& some_finds) {
     std::atomic<std::uint64_t> done{0};
     std::atomic<unsigned> running{2};
     const std::uint64_t begin = hw::wall_ns();
     const auto limit = static_cast<std::uint64_t>(seconds * 1e9);
     on_both(where_, 2, [&](unsigned thread) {
       threads_.attach(thread);
-      workload::random_generator random(seed_, thread);
+      measure::random_generator random(seed_, thread);
       std::uint64_t mine = 0;
       std::uint64_t present = 0;
       while (hw::wall_ns() - begin < limit) {
@@ -423,8 +423,8 @@ charted_figure figure_of(const comparison& c) {
   for (const way& w : c.ways) {
     shown.bars.push_back({.name = w.name,
                           .value = median_of(w.values),
-                          .least = workload::minimum(w.values),
-                          .most = workload::maximum(w.values)});
+                          .least = measure::minimum(w.values),
+                          .most = measure::maximum(w.values)});
   }
   figure.charts.push_back(std::move(shown));
   return figure;

@@ -19,7 +19,7 @@
 #include "apps/studies/dps/claims.hpp"
 #include "apps/studies/dps/program.hpp"
 #include "apps/studies/study_output.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "sim/simulation/simulation.hpp"
 
 // The study of DPS on its machine.
@@ -126,7 +126,7 @@ struct operations_left {
 };
 
 /// Keys of a tree are images of the first numbers. Those with smaller numbers are present at the start.
-std::uint64_t key_of(std::uint64_t number) { return workload::mix64(number + 1); }
+std::uint64_t key_of(std::uint64_t number) { return measure::mix64(number + 1); }
 
 class drawn_feed final : public study_feed {
  public:
@@ -161,7 +161,7 @@ class drawn_feed final : public study_feed {
 
  private:
   const load& load_;
-  workload::random_generator random_;
+  measure::random_generator random_;
   const bool in_turn_;
   operations_left& shared_;
 };

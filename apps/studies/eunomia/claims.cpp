@@ -515,6 +515,7 @@ load zipfian(double theta, unsigned puts, unsigned threads) {
 std::shared_ptr<const workload::workload_plan> plan_of(const load& l, std::uint64_t keys,
                                                        std::uint64_t seed) {
   using namespace workload;
+  using namespace measure;
   const distribution_spec spec = distribution_spec::parse(l.distribution);
   const unsigned erases = l.inserts ? l.puts - l.puts / 2 : 0;
   const unsigned inserts = l.inserts ? l.puts / 2 : 0;

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "apps/common/terminal.hpp"
-#include "espalier/workload/distribution.hpp"
+#include "espalier/measure/distribution.hpp"
 
 namespace espalier::app::eunomia {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 using value_of = std::function<std::optional<double>(const map_reading&)>;
 
 double theta_of(const load& l) {
-  return workload::distribution_spec::parse(l.distribution).parameters.front();
+  return measure::distribution_spec::parse(l.distribution).parameters.front();
 }
 double threads_of(const load& l) { return l.threads; }
 
@@ -135,8 +135,7 @@ class charts_of_page {
     const std::string y = "bytes for each key";
     const auto half_puts = [](const load& l) { return l.puts == 50; };
     const auto zipf = [&](const load& l) {
-      return workload::distribution_spec::parse(l.distribution).kind ==
-                 workload::distribution_kind::zipfian ||
+      return measure::distribution_spec::parse(l.distribution).kind == measure::distribution_kind::zipfian ||
              l.distribution == "uniform";
     };
     add("By skew", "Lower is better.", y, "theta",

@@ -17,8 +17,8 @@
 #include "apps/studies/study_output.hpp"
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/topology.hpp"
+#include "espalier/measure/statistics.hpp"
 #include "espalier/workload/result.hpp"
-#include "espalier/workload/statistics.hpp"
 
 namespace espalier::app {
 namespace {
@@ -60,7 +60,7 @@ std::optional<eunomia::abort_counts> aborts_of(const workload::measurement& m) {
       if (!r.transactions.empty() && r.operations != 0)
         values.push_back(static_cast<double>(count(r.transactions)) / static_cast<double>(r.operations));
     }
-    return workload::median(values);
+    return measure::median(values);
   };
   eunomia::abort_counts aborts;
   for (const elision_event cause :
@@ -87,7 +87,7 @@ std::optional<double> instructions_of(const workload::measurement& m) {
     if (r.instructions && r.operations != 0)
       values.push_back(static_cast<double>(*r.instructions) / static_cast<double>(r.operations));
   }
-  return workload::median(values);
+  return measure::median(values);
 }
 
 /// The maps of all pages that run a plan, in one session.

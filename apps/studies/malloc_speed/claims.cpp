@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 namespace espalier::app::malloc_speed {
 namespace {
@@ -76,7 +76,7 @@ std::vector<double> cost_readings::ratios(const std::string& benchmark, const st
 
 std::optional<double> cost_readings::ratio(const std::string& benchmark, const std::string& malloc,
                                            const std::string& other) const {
-  return workload::median(ratios(benchmark, malloc, other));
+  return measure::median(ratios(benchmark, malloc, other));
 }
 
 std::optional<double> cost_readings::memory_ratio(const std::string& benchmark, const std::string& malloc,
@@ -95,7 +95,7 @@ std::optional<double> cost_readings::mean(cost_ratio of, const std::string& mall
     if (!one) return std::nullopt;
     ratios.push_back(*one);
   }
-  return workload::geometric_mean(ratios);
+  return measure::geometric_mean(ratios);
 }
 
 std::array<judged_claim, 3> judge(const cost_readings& measured) {

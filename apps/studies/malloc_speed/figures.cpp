@@ -6,8 +6,8 @@
 #include <array>
 
 #include "apps/studies/malloc_tsx/allocation_models.hpp"
+#include "espalier/measure/statistics.hpp"
 #include "espalier/memory/parts/index_class.hpp"
-#include "espalier/workload/statistics.hpp"
 
 namespace espalier::app::malloc_speed {
 namespace {
@@ -53,7 +53,7 @@ charted_figure time_over(const cost_readings& measured, const std::string& other
          .y = y},
         [&](const std::string& malloc) {
           const std::vector<double> ratios = measured.ratios(benchmark, malloc, other);
-          std::optional<chart_bar> bar = bar_of(workload::median(ratios));
+          std::optional<chart_bar> bar = bar_of(measure::median(ratios));
           if (bar && ratios.size() > 1) {
             const auto [least, greatest] = std::ranges::minmax(ratios);
             bar->least = least;

@@ -11,7 +11,7 @@
 
 #include "apps/studies/measured_work.hpp"
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 
 namespace espalier::bench {
 namespace {
@@ -65,7 +65,7 @@ constexpr std::uint64_t most_threads = 256;
 /// The array, and what else the next thread needs.
 struct client {
   std::span<marked_block> blocks;
-  workload::random_generator random{0};
+  measure::random_generator random{0};
   std::uint32_t marks = 0;
   const char* wrong = nullptr;
 };
@@ -74,7 +74,7 @@ struct sizes {
   std::uint64_t least;
   std::uint64_t most;
 
-  [[nodiscard]] std::uint64_t draw(workload::random_generator& random) const noexcept {
+  [[nodiscard]] std::uint64_t draw(measure::random_generator& random) const noexcept {
     return least + random.below(most - least + 1);
   }
 };
@@ -86,7 +86,7 @@ struct generation {
   std::uint64_t operations;
 
   void live() const noexcept {
-    workload::random_generator random = of.random;
+    measure::random_generator random = of.random;
     for (std::uint64_t i = 0; i < operations; ++i) {
       marked_block& place = of.blocks[random.below(of.blocks.size())];
       if (!place.is_whole()) of.wrong = "a block was overwritten";
@@ -106,12 +106,12 @@ class larson final : public measured_work {
          std::uint64_t seed)
       : threads_(static_cast<unsigned>(threads)), draws_(draws), generation_(generation) {
     const std::span<marked_block> all = outside_malloc<marked_block>(threads * blocks);
-    workload::random_generator random(seed);
+    measure::random_generator random(seed);
     for (marked_block& block : all) block = marked_block::make(draws_.draw(random), 0);
     std::shuffle(all.begin(), all.end(), random);
     for (unsigned t = 0; t < threads_; ++t) {
       clients_[t].value.blocks = all.subspan(t * blocks, blocks);
-      clients_[t].value.random = workload::random_generator(seed, t + 1);
+      clients_[t].value.random = measure::random_generator(seed, t + 1);
     }
   }
   ~larson() override {
@@ -249,7 +249,7 @@ class batch_queue {
 /// A pair of threads.
 struct pair {
   batch_queue queue;
-  workload::random_generator random{0};
+  measure::random_generator random{0};
   std::uint32_t marks = 0;
   const char* wrong_to_send = nullptr;
   alignas(hw::false_sharing_bytes) const char* wrong_to_free = nullptr;
@@ -261,7 +261,7 @@ class xmalloc final : public measured_work {
       : pair_count_(static_cast<unsigned>(pairs)), batch_(batch), draws_(drawn) {
     for (unsigned p = 0; p < pair_count_; ++p) {
       pairs_[p].queue.reserve(batch);
-      pairs_[p].random = workload::random_generator(seed, p + 1);
+      pairs_[p].random = measure::random_generator(seed, p + 1);
     }
   }
 
@@ -285,7 +285,7 @@ class xmalloc final : public measured_work {
 
  private:
   void send(pair& mine, std::uint64_t operations) const noexcept {
-    workload::random_generator random = mine.random;
+    measure::random_generator random = mine.random;
     while (operations > 0) {
       const std::span<marked_block> batch = mine.queue.vacant();
       // The last batch of a round may be smaller.
@@ -486,7 +486,7 @@ class large final : public measured_work {
  private:
   std::span<large_block> blocks_;
   sizes draws_;
-  workload::random_generator random_;
+  measure::random_generator random_;
   unsigned marks_ = 0;
   const char* wrong_ = nullptr;
 };

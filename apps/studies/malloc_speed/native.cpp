@@ -23,7 +23,7 @@
 #include "apps/studies/mallocs.hpp"
 #include "apps/studies/measured_process.hpp"
 #include "apps/studies/study_output.hpp"
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 namespace espalier::app {
 namespace {
@@ -234,7 +234,7 @@ void measure(const study_setting& s, const timed_program& program, measured_stud
   }
   for (std::size_t i = 0; i < mallocs.size(); ++i)
     to.add(program.name, mallocs[i].name, 1, {rounds, cpu[i], cpu[i]},
-           static_cast<std::uint64_t>(workload::median(peaks[i]).value_or(0)));
+           static_cast<std::uint64_t>(measure::median(peaks[i]).value_or(0)));
 }
 
 const std::string reference{system_malloc};

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "apps/studies/malloc_tsx/allocation_models.hpp"
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 namespace espalier::app::malloc_tsx {
 
@@ -125,7 +125,7 @@ struct view {
     for (const std::uint64_t size : of) {
       if (const auto r = ratio(one, other, size); r && *r > 0) ratios.push_back(*r);
     }
-    return workload::geometric_mean(ratios);
+    return measure::geometric_mean(ratios);
   }
   /// Sizes at which less than `least` of the sections commit.
   [[nodiscard]] sizes failing(std::string_view malloc, double least) const {

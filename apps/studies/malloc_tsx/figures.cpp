@@ -7,7 +7,7 @@
 #include <set>
 
 #include "apps/common/terminal.hpp"
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 namespace espalier::app::malloc_tsx {
 namespace {
@@ -140,8 +140,8 @@ std::string summary_table(const placed_readings& readings, bool ring, const sett
       if (r->capacity_aborts) capacity = std::max(capacity.value_or(0), *r->capacity_aborts);
     }
     const std::size_t overloaded = readings.overloaded(malloc, in.ways).size();
-    t.add({malloc, locks, cell(workload::geometric_mean(ratios), "{:.2f}"),
-           cell(workload::minimum(ratios), "{:.2f}"), fmt::format("{}", largest),
+    t.add({malloc, locks, cell(measure::geometric_mean(ratios), "{:.2f}"),
+           cell(measure::minimum(ratios), "{:.2f}"), fmt::format("{}", largest),
            ring ? fmt::format("{} of {}", overloaded, sizes.size()) : "",
            committed ? fmt::format("{:.1f} %", 100 * *committed) : "", cell(capacity, "{:.4f}")});
   }

@@ -8,7 +8,7 @@
 #include "apps/studies/malloc_tsx/key_tree.hpp"
 #include "apps/studies/measured_work.hpp"
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 
 namespace espalier::bench {
 namespace {
@@ -35,7 +35,7 @@ class ring final : public measured_work {
       nodes_[i] = static_cast<ring_node*>(std::malloc(size));
       if (nodes_[i] == nullptr) refuse("no memory for a ring of nodes of", "size");
     }
-    workload::random_generator random(seed);
+    measure::random_generator random(seed);
     for (std::uint64_t left = nodes; left > 1; --left)
       std::swap(nodes_[left - 1], nodes_[random.below(left)]);
     for (std::uint64_t i = 0; i < nodes; ++i) *nodes_[i] = {nodes_[(i + 1) % nodes], 1};
@@ -92,7 +92,7 @@ constexpr unsigned most_threads = 256;
 
 /// A thread's data from round to round.
 struct thread_part {
-  workload::random_generator random{0};
+  measure::random_generator random{0};
   std::uint64_t found = 0;
 };
 
@@ -101,10 +101,10 @@ class locked_tree final : public measured_work {
   locked_tree(unsigned threads, std::uint64_t keys, std::uint64_t size, std::uint64_t seed, bool filled)
       : threads_(threads), keys_(static_cast<std::uint32_t>(keys)), size_(size) {
     if (filled) {
-      workload::random_generator random(seed);
+      measure::random_generator random(seed);
       fill(random, keys_ / 2);
     }
-    for (unsigned t = 0; t < threads; ++t) parts_[t].value.random = workload::random_generator(seed, t + 1);
+    for (unsigned t = 0; t < threads; ++t) parts_[t].value.random = measure::random_generator(seed, t + 1);
   }
   ~locked_tree() override {
     tree_.clear([](tree_node* gone) noexcept { std::free(gone); });
@@ -117,7 +117,7 @@ class locked_tree final : public measured_work {
   }
 
   void work(unsigned thread, std::uint64_t operations) override {
-    workload::random_generator& random = parts_[thread].value.random;
+    measure::random_generator& random = parts_[thread].value.random;
     std::uint64_t found = 0;
     for (std::uint64_t i = 0; i < operations; ++i) {
       const auto key = static_cast<std::uint32_t>(random.below(keys_));
@@ -146,7 +146,7 @@ class locked_tree final : public measured_work {
   [[nodiscard]] std::uint64_t live_bytes() const override { return tree_.size() * size_; }
 
  private:
-  void fill(workload::random_generator& random, std::uint64_t size) noexcept {
+  void fill(measure::random_generator& random, std::uint64_t size) noexcept {
     while (tree_.size() < size && !short_of_memory_)
       insert(static_cast<std::uint32_t>(random.below(keys_)), 0);
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "apps/studies/malloc_tsx/allocation_models.hpp"
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 namespace espalier::simulate {
 

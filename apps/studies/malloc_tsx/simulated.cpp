@@ -21,7 +21,7 @@
 #include "apps/studies/malloc_tsx/results.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/io/output_file.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/simulation/simulation.hpp"
 
@@ -46,7 +46,7 @@ class draws {
   }
 
  private:
-  workload::random_generator random_;
+  measure::random_generator random_;
   std::uint64_t& left_;
 };
 
@@ -68,7 +68,7 @@ struct malloc_tsx_request {
 constexpr std::size_t reserved_nodes = 256;
 
 /// 0 to n - 1 in random order (Fisher and Yates).
-std::vector<std::uint32_t> shuffled(std::size_t n, workload::random_generator random) {
+std::vector<std::uint32_t> shuffled(std::size_t n, measure::random_generator random) {
   std::vector<std::uint32_t> order(n);
   std::iota(order.begin(), order.end(), 0U);
   for (std::size_t i = n; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
@@ -116,7 +116,7 @@ malloc_tsx_measurement measured(sim::simulation& simulated, const Program& progr
 
 malloc_tsx_measurement measure_ring(const malloc_tsx_request& request) {
   const configuration& what = request.what;
-  const std::vector<std::uint32_t> order = shuffled(what.nodes, workload::random_generator(request.seed));
+  const std::vector<std::uint32_t> order = shuffled(what.nodes, measure::random_generator(request.seed));
   sim::simulation simulated(request.machine, 1);
   simulated.set_huge_pages(false);
   std::unique_ptr<ring_program> program;
@@ -143,8 +143,7 @@ malloc_tsx_measurement measure_ring(const malloc_tsx_request& request) {
 malloc_tsx_measurement measure_tree(const malloc_tsx_request& request) {
   const configuration& what = request.what;
   const auto range = static_cast<std::uint32_t>(2 * (what.nodes + 1));
-  const std::vector<std::uint32_t> keys =
-      shuffled(range, workload::random_generator(request.seed, 1U << 16U));
+  const std::vector<std::uint32_t> keys = shuffled(range, measure::random_generator(request.seed, 1U << 16U));
   sim::simulation simulated(request.machine, request.threads, request.pinning);
   simulated.set_huge_pages(false);
   std::unique_ptr<tree_program> program;

@@ -27,6 +27,10 @@ class any_placement {
   /// A new instance of one of placement_names(). With recording it knows its blocks in use
   /// (memory/recorded.hpp). Throws std::invalid_argument, which lists the names, for an unknown one.
   explicit any_placement(std::string_view chosen, recording keeps = recording::off);
+  /// A copy is the same instance, lent: what both allocate lies together, and usage() is that of both.
+  any_placement(const any_placement&) noexcept = default;
+  any_placement& operator=(const any_placement&) = delete;
+  ~any_placement() = default;
 
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
     return held_->allocate(b, near);
@@ -72,7 +76,7 @@ class any_placement {
   static std::span<const registered> registry();
   friend std::vector<std::string_view> placement_names();
 
-  std::unique_ptr<held> held_;
+  std::shared_ptr<held> held_;
 };
 
 static_assert(placement<any_placement>);

@@ -12,13 +12,24 @@
 
 namespace espalier {
 
-/// What a block is for. Placements may keep roles apart; reports name them.
-enum class memory_role : std::uint8_t { node, leaf, descriptor, value, other };
+/// What a block is for. Placements may keep roles apart; reports name them. The last ones are a program's own, which it names
+/// in its node_types (map/node_layout.hpp).
+enum class memory_role : std::uint8_t {
+  node,
+  leaf,
+  descriptor,
+  value,
+  other,
+  program_1,
+  program_2,
+  program_3
+};
 
-inline constexpr std::size_t memory_role_count = 5;
+inline constexpr std::size_t memory_role_count = 8;
 
 [[nodiscard]] constexpr std::string_view to_string(memory_role role) noexcept {
-  constexpr std::string_view names[memory_role_count] = {"node", "leaf", "descriptor", "value", "other"};
+  constexpr std::string_view names[memory_role_count] = {"node",  "leaf",      "descriptor", "value",
+                                                         "other", "program 1", "program 2",  "program 3"};
   return names[static_cast<std::size_t>(role)];
 }
 

@@ -15,65 +15,15 @@
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/counters.hpp"
+#include "espalier/measure/team.hpp"
 
 namespace espalier::workload {
-
-double run_team(unsigned threads, std::span<const unsigned> pus,
-                const std::function<void(unsigned, const std::function<void()>&)>& body,
-                const std::function<void()>& between) {
-  std::latch start(static_cast<std::ptrdiff_t>(threads) + 1);
-  std::mutex mutex;
-  std::exception_ptr failure;
-  // The threads read the clock themselves: on a loaded machine the caller may wake only after they have ended.
-  std::uint64_t first_begin = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t last_end = 0;
-
-  const auto thread_main = [&](unsigned index) {
-    bool arrived = false;
-    std::uint64_t begin = 0;
-    const std::function<void()> ready = [&] {
-      arrived = true;
-      start.arrive_and_wait();
-      begin = hw::wall_ns();
-    };
-    try {
-      std::optional<hw::scoped_pin> pin;
-      if (!pus.empty()) pin.emplace(pus[index % pus.size()]);
-      body(index, ready);
-    } catch (...) {
-      const std::scoped_lock hold(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-    if (!arrived) return start.count_down();
-    const std::uint64_t end = hw::wall_ns();
-    const std::scoped_lock hold(mutex);
-    first_begin = std::min(first_begin, begin);
-    last_end = std::max(last_end, end);
-  };
-
-  {
-    std::vector<std::jthread> team;
-    team.reserve(threads);
-    try {
-      for (unsigned i = 0; i < threads; ++i) team.emplace_back(thread_main, i);
-    } catch (...) {  // no more threads: those that exist run to their end
-      start.count_down(static_cast<std::ptrdiff_t>(threads - team.size()));
-      start.arrive_and_wait();
-      if (between) between();
-      throw;
-    }
-    start.arrive_and_wait();
-    if (between) between();
-  }
-  if (failure) std::rethrow_exception(failure);
-  return static_cast<double>(last_end - std::min(first_begin, last_end));
-}
 
 struct driver::thread_result {
   std::uint64_t operations = 0;
   double cpu_ns = 0;
   std::uint64_t sum = 0;
-  std::vector<histogram> latency;
+  std::vector<measure::histogram> latency;
   unsigned until_timed = 0;
   hw::counter_values counters;
 };
@@ -121,7 +71,7 @@ std::vector<elision_counts> counted_since(const std::vector<elision_counts>& bef
 }  // namespace
 
 driver::driver(subject_facts facts, const std::function<std::unique_ptr<driven_map>()>& make)
-    : facts_(std::move(facts)), heap_before_(heap_bytes_in_use()), map_(make()) {}
+    : facts_(std::move(facts)), heap_before_(measure::heap_bytes_in_use()), map_(make()) {}
 
 void driver::prefill(const workload_plan& plan, unsigned threads, std::span<const unsigned> pus) {
   static_cast<void>(fill({.plan = plan, .threads = threads, .pus = pus, .operations = std::nullopt}));
@@ -136,7 +86,7 @@ run_outcome driver::fill(run_request request) {
   new_keys_.value.store(plan.loaded, std::memory_order_relaxed);
   loaded_ = plan.loaded;
   std::optional<std::uint64_t> of_malloc;
-  const std::optional<std::uint64_t> now = heap_bytes_in_use();
+  const std::optional<std::uint64_t> now = measure::heap_bytes_in_use();
   if (now && heap_before_ && *now >= *heap_before_) of_malloc = *now - *heap_before_;
   bytes_after_prefill_ = of_malloc;
   if (const std::optional<memory_usage> used = map_->usage()) {
@@ -174,7 +124,7 @@ run_outcome driver::run_source(const run_request& request, MakeSource&& make_sou
   const bool timed = !request.operations && request.plan.trace.empty();
   run_outcome outcome;
   const std::vector<elision_counts> before = map_->transactions();
-  outcome.wall_ns = run_team(
+  outcome.wall_ns = measure::run_team(
       request.threads, request.pus,
       [&](unsigned thread, const std::function<void()>& ready) {
         const std::shared_ptr<void> scope = map_->thread_scope();

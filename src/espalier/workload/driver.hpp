@@ -13,11 +13,11 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/catalog.hpp"
 #include "espalier/map/map_concept.hpp"
+#include "espalier/measure/context.hpp"
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/elision.hpp"
 #include "espalier/workload/codec.hpp"
-#include "espalier/workload/context.hpp"
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
 
@@ -25,16 +25,6 @@
 // hands it a batch of operations in one virtual call.
 
 namespace espalier::workload {
-
-/// Runs body(i) in `threads` new threads, pinned if PUs are given. Each calls `ready` when it is prepared, and all
-/// continue together once every thread has called it. between() runs in the calling thread while they work; then they
-/// are joined. Rethrows the first exception of any of them.
-///
-/// Returns the wall time in nanoseconds from the moment when the first body continues after `ready` to the end of the
-/// last; 0 if no body calls it.
-double run_team(unsigned threads, std::span<const unsigned> pus,
-                const std::function<void(unsigned index, const std::function<void()>& ready)>& body,
-                const std::function<void()>& between = {});
 
 /// A map with its type erased.
 class driven_map {

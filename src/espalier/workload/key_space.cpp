@@ -21,11 +21,6 @@ namespace espalier::workload {
 
 namespace {
 
-constexpr std::uint64_t mask_of(unsigned bits) noexcept { return (std::uint64_t{1} << bits) - 1; }
-
-// Both halves have at most 32 bits, so that no shift reaches the width of the type.
-unsigned bits_of(std::uint64_t size) noexcept { return static_cast<unsigned>(std::bit_width(size - 1)); }
-
 // Keys of files
 
 constexpr std::size_t probe_bytes = 4096;
@@ -197,16 +192,6 @@ void collect_times(const std::filesystem::path& directory, std::size_t limit, di
 
 }  // namespace
 
-permutation::permutation(std::uint64_t size, std::uint64_t seed)
-    : size_(size),
-      low_bits_(bits_of(size) / 2),
-      low_mask_(mask_of(low_bits_)),
-      high_mask_(mask_of(bits_of(size) - low_bits_)) {
-  if (size == 0) throw std::invalid_argument("a permutation of 0 elements; the size must be at least 1");
-  random_generator random(seed, size);
-  for (auto& key : keys_) key = random.next();
-}
-
 std::string_view to_string(key_order order) noexcept {
   switch (order) {
     case key_order::sequential:
@@ -236,7 +221,7 @@ key_type parse_key_type(std::string_view text) {
 }
 
 key_space::key_space(key_order order, std::uint64_t size, std::uint64_t seed)
-    : order_(order), size_(size), offset_(order == key_order::scrambled ? mix64(seed) : 0) {
+    : order_(order), size_(size), offset_(order == key_order::scrambled ? measure::mix64(seed) : 0) {
   if (size == 0) throw std::invalid_argument("a key space of 0 keys; the number of keys must be at least 1");
   if (order == key_order::explicit_list) {
     throw std::invalid_argument("an explicit key order without keys; construct the key space from its keys");

@@ -18,54 +18,9 @@
 #include <vector>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 
 namespace espalier::workload {
-
-/// A seeded bijection of [0, size) for any size from 1 to 2^64 - 1, in constant memory: a Feistel network over the next
-/// power of two, followed along its cycle until the value is in the range (J. Black and P. Rogaway, CT-RSA 2002). A
-/// call takes fewer than two passes on average. Immutable, shared by threads.
-class permutation {
- public:
-  /// Throws std::invalid_argument if size is 0.
-  explicit permutation(std::uint64_t size, std::uint64_t seed = 0);
-
-  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-
-  /// The image of index, which must be below size().
-  std::uint64_t operator()(std::uint64_t index) const noexcept {
-    assert(index < size_);
-    do {
-      index = shuffle(index);
-    } while (index >= size_);
-    return index;
-  }
-
- private:
-  static std::uint64_t scatter(std::uint64_t half, std::uint64_t key) noexcept {
-    std::uint64_t x = (half + key) * 0x9e3779b97f4a7c15U;
-    x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93U;
-    return x >> 32;
-  }
-
-  // Each step changes one half by a function of the other, so that it can be undone for any widths. Luby and Rackoff
-  // need four steps for a strong pseudo-random permutation.
-  std::uint64_t shuffle(std::uint64_t index) const noexcept {
-    std::uint64_t low = index & low_mask_;
-    std::uint64_t high = index >> low_bits_;
-    low ^= scatter(high, keys_[0]) & low_mask_;
-    high ^= scatter(low, keys_[1]) & high_mask_;
-    low ^= scatter(high, keys_[2]) & low_mask_;
-    high ^= scatter(low, keys_[3]) & high_mask_;
-    return (high << low_bits_) | low;
-  }
-
-  std::uint64_t size_;
-  unsigned low_bits_;
-  std::uint64_t low_mask_;
-  std::uint64_t high_mask_;
-  std::array<std::uint64_t, 4> keys_{};
-};
 
 enum class key_order {
   sequential,     // the key is the index
@@ -112,7 +67,7 @@ class key_space {
   [[nodiscard]] std::uint64_t key(std::uint64_t index) const noexcept {
     switch (order_) {
       case key_order::scrambled:
-        return mix64(index + offset_);
+        return measure::mix64(index + offset_);
       case key_order::explicit_list:
         assert(index < size_);
         return strings_ ? requested(strings_->keys[index]) : keys_[index];
@@ -147,7 +102,7 @@ struct index_range {
 /// in length by at most one. thread must be below threads.
 constexpr index_range share_of(std::uint64_t total, unsigned thread, unsigned threads) noexcept {
   const auto edge = [=](std::uint64_t part) {
-    return static_cast<std::uint64_t>(detail::uint128{total} * part / threads);
+    return static_cast<std::uint64_t>(measure::detail::uint128{total} * part / threads);
   };
   return {edge(thread), edge(std::uint64_t{thread} + 1)};
 }

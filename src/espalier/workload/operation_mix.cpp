@@ -20,18 +20,18 @@ constexpr std::string_view advice =
 struct named_mix {
   std::string_view name;
   operation_shares percent;  // find, insert, erase, insert_or_assign, scan, update
-  distribution_spec request;
+  measure::distribution_spec request;
 };
 
 // YCSB's word "zipfian" means its scrambled generator, in workload E too: theta 0.99 everywhere.
-const distribution_spec skewed{distribution_kind::scrambled_zipfian, {0.99, 0}};
+const measure::distribution_spec skewed{measure::distribution_kind::scrambled_zipfian, {0.99, 0}};
 const std::array<named_mix, 8> named{{
     {"hits", {100, 0, 0, 0, 0, 0}, {}},
     {"load", {0, 100, 0, 0, 0, 0}, {}},
     {"ycsb-a", {50, 0, 0, 50, 0, 0}, skewed},
     {"ycsb-b", {95, 0, 0, 5, 0, 0}, skewed},
     {"ycsb-c", {100, 0, 0, 0, 0, 0}, skewed},
-    {"ycsb-d", {95, 5, 0, 0, 0, 0}, {distribution_kind::latest, {0.99, 0}}},
+    {"ycsb-d", {95, 5, 0, 0, 0, 0}, {measure::distribution_kind::latest, {0.99, 0}}},
     {"ycsb-e", {0, 5, 0, 0, 95, 0}, skewed},
     {"ycsb-f", {50, 0, 0, 0, 0, 50}, skewed},
 }};
@@ -65,7 +65,7 @@ std::string_view word_of(map_operation op) noexcept {
 }
 
 operation_mix::operation_mix(std::string mix_name, const operation_shares& percentages, unsigned longest_scan,
-                             std::optional<distribution_spec> prescribed)
+                             std::optional<measure::distribution_spec> prescribed)
     : name(std::move(mix_name)), percent(percentages), max_scan(longest_scan), distribution(prescribed) {
   if (const auto sum = sum_of(percent); sum != 100) {
     throw std::invalid_argument(fmt::format("operation mix '{}' sums to {}; {}", name, sum, advice));

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "espalier/map/map_concept.hpp"
-#include "espalier/workload/distribution.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/distribution.hpp"
+#include "espalier/measure/random.hpp"
 
 namespace espalier::workload {
 
@@ -34,14 +34,14 @@ using operation_shares = std::array<unsigned, drawn_operations.size()>;
 /// another. Immutable afterwards, shared by threads.
 struct operation_mix {
   std::string name;
-  operation_shares percent;                       // the sum is 100
-  unsigned max_scan;                              // scan lengths are uniform in [1, max_scan]
-  std::optional<distribution_spec> distribution;  // the distribution that the mix prescribes, if any
+  operation_shares percent;                                // the sum is 100
+  unsigned max_scan;                                       // scan lengths are uniform in [1, max_scan]
+  std::optional<measure::distribution_spec> distribution;  // the distribution that the mix prescribes, if any
   bool into_empty = false;  // a run inserts all keys, in random order, into an empty map
 
   /// Throws std::invalid_argument if the percentages do not sum to 100 or max_scan is 0.
   operation_mix(std::string mix_name, const operation_shares& percentages, unsigned longest_scan = 100,
-                std::optional<distribution_spec> prescribed = std::nullopt);
+                std::optional<measure::distribution_spec> prescribed = std::nullopt);
 
   /// "90/5/5" is lookup/insert/erase. "hits" looks up keys that are all
   /// present, "load" fills an empty map. "ycsb-a" to "ycsb-f", in either case, are the core workloads of YCSB (Cooper et
@@ -51,11 +51,11 @@ struct operation_mix {
   /// In percent; 0 for an operation that no mix draws.
   [[nodiscard]] unsigned share(map_operation op) const noexcept;
 
-  [[nodiscard]] map_operation draw(random_generator& random) const noexcept {
+  [[nodiscard]] map_operation draw(measure::random_generator& random) const noexcept {
     return table_[random.below(table_.size())];
   }
 
-  [[nodiscard]] std::uint64_t draw_scan_length(random_generator& random) const noexcept {
+  [[nodiscard]] std::uint64_t draw_scan_length(measure::random_generator& random) const noexcept {
     return 1 + random.below(max_scan);
   }
 

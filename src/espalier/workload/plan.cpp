@@ -26,17 +26,17 @@ std::shared_ptr<const workload_plan> make_plan(const plan_request& request) {
     loaded = universe;
   else if (listed != 0)
     loaded = universe / 2;
-  const distribution_spec spec = request.distribution && !mix.into_empty ? *request.distribution
-                                 : mix.distribution                      ? *mix.distribution
-                                                                         : distribution_spec{};
+  const measure::distribution_spec spec = request.distribution && !mix.into_empty ? *request.distribution
+                                          : mix.distribution                      ? *mix.distribution
+                                                             : measure::distribution_spec{};
   key_space keys = request.explicit_strings ? key_space(request.explicit_strings)
                    : listed != 0            ? key_space(request.explicit_keys)
                                             : key_space(request.order, universe, request.seed);
   std::string name = request.name;
   if (name.empty()) name = mix.into_empty ? mix.name : fmt::format("{} {}", mix.name, spec.to_string());
   return std::make_shared<const workload_plan>(workload_plan{
-      std::move(name), std::move(mix), std::move(keys), distribution(spec, universe, request.seed),
-      permutation(universe, request.seed + 1), loaded, all_loaded && listed == 0, request.trace});
+      std::move(name), std::move(mix), std::move(keys), measure::distribution(spec, universe, request.seed),
+      measure::permutation(universe, request.seed + 1), loaded, all_loaded && listed == 0, request.trace});
 }
 
 }  // namespace espalier::workload

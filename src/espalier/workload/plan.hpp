@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "espalier/measure/distribution.hpp"
+#include "espalier/measure/histogram.hpp"
+#include "espalier/measure/permutation.hpp"
 #include "espalier/sync/elision.hpp"
-#include "espalier/workload/distribution.hpp"
-#include "espalier/workload/histogram.hpp"
 #include "espalier/workload/key_space.hpp"
 #include "espalier/workload/operation_mix.hpp"
 #include "espalier/workload/trace.hpp"
@@ -27,9 +28,9 @@ struct workload_plan {
   operation_mix mix;
   key_space keys;
   /// Draws indices of keys. Its range is the universe: the keys that operations name.
-  distribution draws;
+  measure::distribution draws;
   /// The first `loaded` images are present at the start, inserted in this order.
-  permutation fill;
+  measure::permutation fill;
   std::uint64_t loaded;
   /// Inserts use keys that were never present (YCSB), not keys drawn from the universe.
   bool inserts_new_keys;
@@ -42,7 +43,7 @@ struct plan_request {
   std::string name;
   std::string mix = "90/5/5";
   /// Empty: the distribution that the mix prescribes, else uniform. A mix into an empty map takes no other.
-  std::optional<distribution_spec> distribution;
+  std::optional<measure::distribution_spec> distribution;
   std::uint64_t keys = 1'000'000;
   key_order order = key_order::scrambled;
   /// Keys from the user. The universe is then this list, and `keys` is half of it.
@@ -89,7 +90,7 @@ struct run_outcome {
   double wall_ns = 0;
   double cpu_ns = 0;  ///< without the share in which the threads drew their steps
   /// Latency in nanoseconds by kind of operation, where it was timed.
-  std::vector<histogram> latency;
+  std::vector<measure::histogram> latency;
   std::optional<std::uint64_t> instructions;
   std::optional<std::uint64_t> llc_misses;
   std::optional<std::uint64_t> context_switches;

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "espalier/hw/process.hpp"
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 namespace espalier::workload {
 namespace {
@@ -22,7 +22,7 @@ ordered_json or_unavailable(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(unavailable);
 }
 
-ordered_json context_json(const run_context& c) {
+ordered_json context_json(const measure::run_context& c) {
   ordered_json caches = ordered_json::array();
   for (const auto& one : c.caches)
     caches.push_back({{"type", one.type},
@@ -104,7 +104,7 @@ std::array<std::optional<double>, elision_events> transactions_of(const measurem
       if (const auto value = per_operation(r.transactions[at].of_event[e], r.operations))
         values.push_back(*value);
     }
-    medians[e] = median(values);
+    medians[e] = measure::median(values);
   }
   return medians;
 }
@@ -156,9 +156,10 @@ void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t 
   };
   // As in Google Benchmark, each figure of an aggregate is computed for its own column. The entry named min has the
   // least time and the least throughput, which do not come from one run.
-  const row rows[] = {{"median", "time", median}, {"mean", "time", mean},
-                      {"stddev", "time", stddev}, {"cv", "percentage", coefficient_of_variation},
-                      {"min", "time", minimum},   {"max", "time", maximum}};
+  const row rows[] = {
+      {"median", "time", measure::median}, {"mean", "time", measure::mean},
+      {"stddev", "time", measure::stddev}, {"cv", "percentage", measure::coefficient_of_variation},
+      {"min", "time", measure::minimum},   {"max", "time", measure::maximum}};
   for (const row& a : rows) {
     const auto throughput = a.of(m.throughput());
     if (!throughput) continue;
@@ -175,7 +176,7 @@ void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t 
     j["time_unit"] = "ns";
     j["items_per_second"] = *throughput;
     add_subject(j, m);
-    if (a.of == &median) {
+    if (a.of == &measure::median) {
       j["bytes_per_key"] = or_unavailable(m.bytes_per_key);
       j["leaked_bytes"] = or_unavailable(m.leaked_bytes);
       j["transactions"] = transactions_json(m, m.runs);
@@ -184,7 +185,8 @@ void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t 
   }
 }
 
-ordered_json latency_json(const measurement& m, std::string_view operation_name, const histogram& h) {
+ordered_json latency_json(const measurement& m, std::string_view operation_name,
+                          const measure::histogram& h) {
   ordered_json j;
   j["workload"] = m.plan->name;
   j["map"] = m.facts.name;
@@ -203,13 +205,13 @@ ordered_json latency_json(const measurement& m, std::string_view operation_name,
 
 }  // namespace
 
-histogram latency_of_all(const measurement& m) {
-  histogram all;
-  for (const histogram& h : m.latency) all.merge(h);
+measure::histogram latency_of_all(const measurement& m) {
+  measure::histogram all;
+  for (const measure::histogram& h : m.latency) all.merge(h);
   return all;
 }
 
-std::string to_json(const run_context& context, const std::vector<measurement>& all) {
+std::string to_json(const measure::run_context& context, const std::vector<measurement>& all) {
   ordered_json benchmarks = ordered_json::array();
   ordered_json latency = ordered_json::array();
   std::size_t family = 0;
@@ -220,7 +222,7 @@ std::string to_json(const run_context& context, const std::vector<measurement>& 
     if (m.latency.empty()) continue;
     latency.push_back(latency_json(m, "all", latency_of_all(m)));
     for (const map_operation op : drawn_operations) {  // a trace is not timed
-      const histogram& h = m.latency[static_cast<std::size_t>(op)];
+      const measure::histogram& h = m.latency[static_cast<std::size_t>(op)];
       if (h.count() != 0) latency.push_back(latency_json(m, word_of(op), h));
     }
   }
@@ -252,14 +254,14 @@ std::string to_csv(const std::vector<measurement>& all) {
   for (const measurement& m : all) {
     const std::vector<double> t = m.throughput();
     const std::vector<double> cpu = m.cpu_ns_per_operation();
-    const histogram h = latency_of_all(m);
-    text += fmt::format("\"{}\",{},{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{}", m.plan->name,
-                        m.facts.name, to_string(m.facts.kind), m.facts.placement,
-                        m.plan->trace.empty() ? m.plan->mix.name : "trace", m.plan->draws.spec().to_string(),
-                        m.plan->loaded, m.threads, m.runs.size(), number(median(t)), number(minimum(t)),
-                        number(maximum(t)), number(median(cpu)), number(m.bytes_per_key),
-                        number(m.leaked_bytes), number(h.value_at(0.5)), number(h.value_at(0.99)),
-                        number(h.value_at(0.999)), number(h.max()));
+    const measure::histogram h = latency_of_all(m);
+    text += fmt::format(
+        "\"{}\",{},{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{}", m.plan->name, m.facts.name,
+        to_string(m.facts.kind), m.facts.placement, m.plan->trace.empty() ? m.plan->mix.name : "trace",
+        m.plan->draws.spec().to_string(), m.plan->loaded, m.threads, m.runs.size(),
+        number(measure::median(t)), number(measure::minimum(t)), number(measure::maximum(t)),
+        number(measure::median(cpu)), number(m.bytes_per_key), number(m.leaked_bytes),
+        number(h.value_at(0.5)), number(h.value_at(0.99)), number(h.value_at(0.999)), number(h.max()));
     for (const std::string_view region : regions) {
       for (const auto& value : transactions_of(m, m.runs, region)) text += "," + number(value);
     }

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/measure/context.hpp"
 #include "espalier/sync/elision.hpp"
-#include "espalier/workload/context.hpp"
 #include "espalier/workload/session.hpp"
 
 namespace espalier::workload {
@@ -19,13 +19,13 @@ inline constexpr std::array<std::string_view, elision_events> event_names{
 /// for each run and for each aggregate. In addition, `latency` with percentiles and curves. real_time is wall time, and
 /// cpu_time is thread CPU time without the drawing of keys, in nanoseconds per operation of all threads. `transactions` of a run and of the medians
 /// has the elision_counts of each region of the map, per operation.
-[[nodiscard]] std::string to_json(const run_context& context, const std::vector<measurement>& all);
+[[nodiscard]] std::string to_json(const measure::run_context& context, const std::vector<measurement>& all);
 
 /// One line per map, workload and number of threads: medians and spread. Each region of a map that counts transactions
 /// adds columns.
 [[nodiscard]] std::string to_csv(const std::vector<measurement>& all);
 
 /// All kinds of operation of a measurement together; empty where latency was not measured.
-[[nodiscard]] histogram latency_of_all(const measurement& m);
+[[nodiscard]] measure::histogram latency_of_all(const measurement& m);
 
 }  // namespace espalier::workload

@@ -9,7 +9,7 @@
 
 #include "espalier/hw/process.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 namespace espalier::workload {
 namespace {
@@ -214,7 +214,7 @@ std::vector<double> measurement::cpu_ns_per_operation() const {
   return values;
 }
 
-double measurement::median_throughput() const { return median(throughput()).value_or(0); }
+double measurement::median_throughput() const { return measure::median(throughput()).value_or(0); }
 
 void check_room(std::uint64_t keys, double bytes_per_key) {
   const auto available = hw::available_memory_bytes();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "espalier/hw/affinity.hpp"
-#include "espalier/workload/histogram.hpp"
+#include "espalier/measure/histogram.hpp"
 #include "espalier/workload/plan.hpp"
 #include "espalier/workload/subject.hpp"
 
@@ -47,7 +47,7 @@ struct measurement {
   unsigned threads = 0;
   std::vector<run_outcome> runs;
   /// By kind of operation; empty where latency was not measured.
-  std::vector<histogram> latency;
+  std::vector<measure::histogram> latency;
   std::optional<double> bytes_per_key;
   std::optional<std::uint64_t> leaked_bytes;
 

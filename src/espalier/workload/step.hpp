@@ -10,11 +10,11 @@
 
 #include "espalier/hw/opaque.hpp"
 #include "espalier/map/map_concept.hpp"
+#include "espalier/measure/distribution.hpp"
+#include "espalier/measure/random.hpp"
 #include "espalier/workload/codec.hpp"
-#include "espalier/workload/distribution.hpp"
 #include "espalier/workload/operation_mix.hpp"
 #include "espalier/workload/plan.hpp"
-#include "espalier/workload/random.hpp"
 #include "espalier/workload/trace.hpp"
 
 // The operations of a plan in sequence, as each thread of a run receives them.
@@ -63,7 +63,7 @@ class drawn_steps {
         random_(request.seed, thread * 2 + 1),
         draws_(request.plan.draws, request.seed, thread, request.threads),
         new_keys_(new_keys),
-        follows_(request.plan.draws.spec().kind == distribution_kind::latest) {
+        follows_(request.plan.draws.spec().kind == measure::distribution_kind::latest) {
     if (request.operations) {
       const index_range mine = share_of(*request.operations, thread, request.threads);
       left_ = mine.end - mine.begin;
@@ -94,8 +94,8 @@ class drawn_steps {
 
  private:
   const workload_plan& plan_;
-  random_generator random_;
-  sampler draws_;
+  measure::random_generator random_;
+  measure::sampler draws_;
   std::atomic<std::uint64_t>& new_keys_;
   // Where keys follow the newest one, none is drawn before the inserts of those that it follows are performed.
   const bool follows_;

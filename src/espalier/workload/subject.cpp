@@ -56,12 +56,10 @@ inspect::block_type type_of(memory_role role, const subject_facts& facts) {
   inspect::block_type type;
   type.name = to_string(role);
   type.written = role == memory_role::descriptor;
-  if (role != memory_role::node && role != memory_role::leaf) return type;
   auto nodes = std::ranges::find(facts.node_types, role, &node_type::role);
-  if (nodes != facts.node_types.end())
-    type.name = nodes->name;
-  else
-    nodes = facts.node_types.begin();
+  if (nodes != facts.node_types.end()) type.name = nodes->name;
+  if (role != memory_role::node && role != memory_role::leaf) return type;
+  if (nodes == facts.node_types.end()) nodes = facts.node_types.begin();
   if (nodes == facts.node_types.end()) return type;
   for (const node_member& m : nodes->members) {
     if (m.search == search_use::all) type.always_read.push_back(range_of(m.offset, m.bytes));

@@ -21,7 +21,7 @@ namespace espalier::mutants {
 namespace {
 
 struct writer {
-  workload::random_generator random;
+  measure::random_generator random;
   std::vector<std::uint8_t> script;
 
   void add(std::uint64_t byte) { script.push_back(static_cast<std::uint8_t>(byte)); }
@@ -37,7 +37,7 @@ struct writer {
 
 /// A script at random that begins with inserts: a few for small nodes, enough for some leaves of full size.
 std::vector<std::uint8_t> any_operations(std::uint64_t seed, unsigned batches, std::size_t bytes) {
-  writer to{workload::random_generator(8008, seed), {}};
+  writer to{measure::random_generator(8008, seed), {}};
   for (unsigned i = 0; i < batches; ++i) {
     to.add(fuzz::operation::insert_batch);
     to.add(255);  // as many keys as there can be
@@ -53,7 +53,7 @@ std::vector<std::uint8_t> whole_maps(std::uint64_t seed) {
     fuzz::operation what;
     std::size_t arguments;  // bytes
   };
-  writer to{workload::random_generator(8009, seed), {}};
+  writer to{measure::random_generator(8009, seed), {}};
   for (unsigned i = 0; i < 8; ++i) {
     for (const auto& [what, arguments] :
          {operation{fuzz::operation::bulk_load, 9}, operation{fuzz::operation::walk, 6},

@@ -13,7 +13,7 @@ namespace {
 using preload::padded;
 
 std::set<std::size_t> drawn(std::size_t bytes, std::size_t align, std::size_t largest) {
-  workload::random_generator random(7);
+  measure::random_generator random(7);
   std::set<std::size_t> seen;
   for (int i = 0; i < 200; ++i) seen.insert(padded(bytes, align, largest, random) - bytes);
   return seen;

@@ -2,13 +2,13 @@
 #include <string>
 #include <utility>
 
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/random.hpp"
 #include "scheduled/battery/scenario.hpp"
 
 namespace espalier::sim::battery {
 namespace {
 
-using workload::random_generator;
+using measure::random_generator;
 
 using key_list = std::vector<std::uint64_t>;
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace espalier::workload {
+namespace espalier::measure {
 
 namespace detail {
 __extension__ typedef unsigned __int128 uint128;  // NOLINT(modernize-use-using): only so is -Wpedantic silent
@@ -83,4 +83,4 @@ class random_generator {
   std::array<std::uint64_t, 4> state_{};
 };
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

@@ -1,4 +1,4 @@
-#include "espalier/workload/distribution.hpp"
+#include "espalier/measure/distribution.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "espalier/io/text.hpp"
 
-namespace espalier::workload {
+namespace espalier::measure {
 
 namespace {
 
@@ -208,4 +208,4 @@ sampler::sampler(const distribution& source, std::uint64_t seed, unsigned thread
   }
 }
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

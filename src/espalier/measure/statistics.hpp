@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-namespace espalier::workload {
+namespace espalier::measure {
 
 /// For no values all of these are std::nullopt. The order of the values does not matter; NaN must not occur.
 std::optional<double> minimum(std::span<const double> values);
@@ -22,4 +22,4 @@ std::optional<double> coefficient_of_variation(std::span<const double> values);
 /// Throws std::invalid_argument if a value is not positive.
 std::optional<double> geometric_mean(std::span<const double> values);
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

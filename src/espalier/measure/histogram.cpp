@@ -1,11 +1,11 @@
-#include "espalier/workload/histogram.hpp"
+#include "espalier/measure/histogram.hpp"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <stdexcept>
 
-namespace espalier::workload {
+namespace espalier::measure {
 
 namespace {
 
@@ -157,4 +157,4 @@ std::string histogram::hgrm(double unit, unsigned ticks) const {
   return text;
 }
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace espalier::workload {
+namespace espalier::measure {
 
 /// Counts values, such as nanoseconds, from 0 to 2^40. A reported value differs from the recorded one by less than a
 /// factor of 1 + 10^-digits and is never below it. Values above 2^40 are counted in the last bucket, but min() and
@@ -92,4 +92,4 @@ class histogram {
   std::uint64_t max_ = 0;
 };
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

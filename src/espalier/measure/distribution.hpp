@@ -15,10 +15,10 @@
 #include <string>
 #include <string_view>
 
-#include "espalier/workload/key_space.hpp"
-#include "espalier/workload/random.hpp"
+#include "espalier/measure/permutation.hpp"
+#include "espalier/measure/random.hpp"
 
-namespace espalier::workload {
+namespace espalier::measure {
 
 enum class distribution_kind {
   uniform,
@@ -227,4 +227,4 @@ class sampler {
   std::poisson_distribution<std::int64_t> poisson_;
 };
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

@@ -1,4 +1,4 @@
-#include "espalier/workload/driver.hpp"
+#include "espalier/measure/team.hpp"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ extern "C" int clock_gettime(clockid_t, timespec* now) noexcept {
 
 namespace {
 
-using espalier::workload::run_team;
+using espalier::measure::run_team;
 using ready_call = std::function<void()>;
 
 TEST(thread_team, time_counts_where_the_caller_is_held_up) {

@@ -1,4 +1,4 @@
-#include "espalier/workload/statistics.hpp"
+#include "espalier/measure/statistics.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace espalier::workload {
+namespace espalier::measure {
 
 namespace {
 
@@ -69,4 +69,4 @@ std::optional<double> geometric_mean(std::span<const double> values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

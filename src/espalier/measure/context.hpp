@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace espalier::workload {
+namespace espalier::measure {
 
 /// "jemalloc" if the process uses it, else "libc".
 [[nodiscard]] std::string_view malloc_name() noexcept;
@@ -54,4 +54,4 @@ struct run_context {
 /// Examines the machine at the time of the call.
 [[nodiscard]] run_context gather_context(std::uint64_t seed, std::string pinning, bool incomplete);
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

@@ -1,4 +1,4 @@
-#include "espalier/workload/context.hpp"
+#include "espalier/measure/context.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 extern "C" __attribute__((weak)) int mallctl(const char* name, void* old_value, size_t* old_bytes,
                                              void* new_value, size_t new_bytes);
 
-namespace espalier::workload {
+namespace espalier::measure {
 namespace {
 
 std::string compiler() {
@@ -103,4 +103,4 @@ std::optional<std::uint64_t> heap_bytes_in_use() noexcept {
 #endif
 }
 
-}  // namespace espalier::workload
+}  // namespace espalier::measure

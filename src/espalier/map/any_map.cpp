@@ -1,0 +1,47 @@
+#include "espalier/map/any_map.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include "any_map_algorithms.hpp"  // made by the build: ESPALIER_ANY_MAPS(one) is one(algorithm) for each that there is
+
+namespace espalier {
+
+namespace detail {
+#define ESPALIER_ANY_MAP(algorithm) any_map::choice any_map_choice_of_##algorithm();
+ESPALIER_ANY_MAPS(ESPALIER_ANY_MAP)
+#undef ESPALIER_ANY_MAP
+}  // namespace detail
+
+namespace {
+
+const auto& choices() {
+#define ESPALIER_ANY_MAP(algorithm) detail::any_map_choice_of_##algorithm(),
+  static const std::array all{ESPALIER_ANY_MAPS(ESPALIER_ANY_MAP)};
+#undef ESPALIER_ANY_MAP
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string_view> any_map_names() {
+  std::vector<std::string_view> names;
+  for (const any_map::choice& one : choices()) names.push_back(one.name);
+  return names;
+}
+
+any_map::any_map(std::string_view name, const any_map_options& o) {
+  const auto found = std::ranges::find(choices(), name, &choice::name);
+  if (found == choices().end()) {
+    std::string message = "there is no map '";
+    message.append(name).append("'; there are");
+    for (const choice& one : choices())
+      message.append(&one == choices().data() ? " " : ", ").append(one.name);
+    throw std::invalid_argument(message);
+  }
+  held_ = found->make(o);
+}
+
+}  // namespace espalier

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "espalier/map/any_map.hpp"
+
+// What makes an algorithm of the catalogue one of any_map's: the build compiles a unit with it for each.
+
+namespace espalier::detail {
+
+template <class Map>
+class any_map_of final : public any_map::held {
+  using key = catalog::key;
+  using value = catalog::value;
+
+ public:
+  template <class... Arguments>
+  explicit any_map_of(const Arguments&... arguments) : held(Map::properties), map_(arguments...) {}
+
+  [[nodiscard]] std::optional<value> find(key k) const override { return map_.find(k); }
+  [[nodiscard]] bool contains(key k) const override { return map_.contains(k); }
+  bool insert(key k, value v) override { return map_.insert(k, v); }
+  bool assign(key k, value v) override { return map_.insert_or_assign(k, v); }
+  bool erase(key k) override { return map_.erase(k); }
+  void scan(key from, any_map::visit_function visit, void* visitor) const override {
+    map_.scan(from, [=](key k, value v) { return visit(visitor, k, v); });
+  }
+  std::size_t find_batch(std::span<const key> keys, std::span<std::optional<value>> results) const override {
+    return map_.find_batch(keys, results);
+  }
+  std::size_t insert_batch(std::span<const map_entry<key, value>> entries) override {
+    return map_.insert_batch(entries);
+  }
+  std::size_t erase_batch(std::span<const key> keys) override { return map_.erase_batch(keys); }
+  [[nodiscard]] std::size_t size() const override { return map_.size(); }
+  void visit_nodes(any_map::node_function visit, void* visitor) const override {
+    if constexpr (requires { map_.visit_nodes([](const void*, std::size_t, memory_role) {}); })
+      map_.visit_nodes([=](const void* memory, std::size_t bytes, memory_role role) {
+        visit(visitor, memory, bytes, role);
+      });
+  }
+  [[nodiscard]] const char* check_invariants() const override {
+    if constexpr (requires { map_.check_invariants(); })
+      return map_.check_invariants();
+    else
+      return nullptr;
+  }
+  [[nodiscard]] memory_usage usage() const override {
+    if constexpr (requires { map_.usage(); })
+      return map_.usage();
+    else
+      return {};
+  }
+
+ private:
+  Map map_;
+};
+
+template <class Entry>
+std::unique_ptr<any_map::held> make_any_map(const any_map_options& o) {
+  using plain = typename Entry::map_type;
+  if constexpr (Entry::placement_is == catalog::placing::chosen) {
+    using map = catalog::placed<plain, any_placement>;
+    typename map::reclaimer_type* domain = nullptr;
+    if constexpr (std::is_same_v<typename map::reclaimer_type, epoch_domain>) domain = o.domain;
+    return std::make_unique<any_map_of<map>>(
+        domain, o.placement ? *o.placement : any_placement(plain::traits_type::placement_type::name));
+  } else {
+    if (o.placement)
+      throw std::invalid_argument("any_map: '" + Entry::name() + "' has a placement of its own");
+    return std::make_unique<any_map_of<plain>>();
+  }
+}
+
+/// The default of an algorithm.
+template <class EntryList>
+[[nodiscard]] any_map::choice any_map_choice() {
+  any_map::choice chosen{};
+  EntryList::for_each([&]<class Entry>() {
+    if constexpr (Entry::variant.empty()) chosen = {Entry::algorithm, &make_any_map<Entry>};
+  });
+  return chosen;
+}
+
+}  // namespace espalier::detail
+
+#define ESPALIER_CATALOG_UNIT(algorithm)                                                                     \
+  namespace espalier::detail {                                                                               \
+  any_map::choice any_map_choice_of_##algorithm();                                                           \
+  any_map::choice any_map_choice_of_##algorithm() { return any_map_choice<espalier::catalog::algorithm>(); } \
+  }

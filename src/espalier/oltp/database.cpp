@@ -1,0 +1,106 @@
+#include "espalier/oltp/database.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "espalier/hw/clock.hpp"
+#include "espalier/hw/thread_slot.hpp"
+
+namespace espalier::oltp {
+
+namespace {
+
+const database_options& checked(const database_options& o) {
+  if (o.lock_bytes < sizeof(row_lock) || o.lock_bytes % alignof(row_lock) != 0)
+    throw std::invalid_argument("oltp: the lock of a row has at least 48 bytes, a multiple of 8, and not " +
+                                std::to_string(o.lock_bytes));
+  if (o.commits_per_epoch == 0) throw std::invalid_argument("oltp: an epoch has at least one commit");
+  return o;
+}
+
+}  // namespace
+
+std::string to_string(const std::vector<column>& columns, const std::byte* row) {
+  std::string text;
+  for (const column& c : columns) {
+    text.append(text.empty() ? "" : ", ").append(c.name).append(" ");
+    const std::byte* const at = row + c.offset;
+    const auto number = [&]<class T>(T) {
+      T value{};
+      std::memcpy(&value, at, sizeof value);
+      text += std::to_string(value);
+    };
+    switch (c.kind) {
+      case column_kind::whole:
+        c.bytes == 8   ? number(std::int64_t{})
+        : c.bytes == 4 ? number(std::int32_t{})
+        : c.bytes == 2 ? number(std::int16_t{})
+                       : number(std::int8_t{});
+        break;
+      case column_kind::natural:
+        c.bytes == 8   ? number(std::uint64_t{})
+        : c.bytes == 4 ? number(std::uint32_t{})
+        : c.bytes == 2 ? number(std::uint16_t{})
+                       : number(std::uint8_t{});
+        break;
+      case column_kind::real:
+        c.bytes == 8 ? number(double{}) : number(float{});
+        break;
+      case column_kind::characters: {
+        const auto* const first = reinterpret_cast<const char*>(at);
+        text.append("'").append(first, std::find(first, first + c.bytes, '\0')).append("'");
+        break;
+      }
+    }
+  }
+  return text;
+}
+
+database::database(const database_options& o)
+    : options_(checked(o)),
+      rows_(o.row_placement, o.recording),
+      indexes_(o.one_placement ? rows_ : any_placement(o.index_placement, o.recording)),
+      shared_(std::make_unique<shared_state>(o.by, o.commits_per_epoch)) {
+  static_cast<void>(any_map(o.map, {indexes_, &shared_->domain}));  // throws for a name that there is not
+}
+
+database::~database() {
+  for (const auto& t : tables_) t->base().destroy_rows();
+  // relaxed: no other thread uses the database.
+  for (row* r = shared_->left_over.load(std::memory_order_relaxed); r != nullptr;) {
+    row* const next = r->next_left_over;
+    r->of->destroy(r);
+    r = next;
+  }
+}
+
+void database::begin(session& me) {
+  if (me.core == nullptr) me.core = std::make_unique<transaction_core>(*shared_);
+  if (me.core->is_running())
+    throw std::logic_error("oltp: a transaction may not run inside another one of its thread");
+  // By the clock, and different from that of any other thread.
+  me.age = std::max(hw::tsc_now() << 12 | hw::thread_slot(), me.age + (std::uint64_t{1} << 12));
+  ++me.transactions;
+}
+
+void database::start(session& me) {
+  me.core->begin(me.age, options_.sample_every != 0 && me.transactions % options_.sample_every == 0);
+}
+
+transaction_counts database::counts() const {
+  transaction_counts sum;
+  sessions_.for_each([&sum](std::uint32_t, const session& one) {
+    if (one.core != nullptr) sum += one.core->counts();
+  });
+  return sum;
+}
+
+std::uint64_t database::last_number() const {
+  const session& me = sessions_.local();
+  return me.core != nullptr ? me.core->number() : 0;
+}
+
+void database::collect() noexcept { static_cast<void>(shared_->domain.collect()); }
+
+}  // namespace espalier::oltp

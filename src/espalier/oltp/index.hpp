@@ -1,0 +1,130 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "espalier/map/any_map.hpp"
+#include "espalier/oltp/row.hpp"
+#include "espalier/reclaim/epoch.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+
+// An index of a table: a map of the catalogue from keys to rows. It may be unique, or a multimap: then a key leads to the head
+// of a list of rows, under a table of locks, as in the database of the ATC 2018 study. So it needs nothing of the map but
+// find, insert, erase and scan.
+//
+// An index knows nothing of transactions: transaction.cpp locks and validates what they read in it.
+
+namespace espalier::oltp {
+
+enum class uniqueness : bool { many, unique };
+
+/// The key of a row in an index.
+using key_function = std::uint64_t (*)(const std::byte* row);
+
+/// The memory and the reclamation that the indexes of a database share.
+struct index_resources {
+  any_placement placement;
+  epoch_domain* domain;
+};
+
+class index_base {
+ public:
+  index_base(std::string_view map, std::string name, uniqueness kind, key_function key, index_resources from)
+      : name_(std::move(name)),
+        kind_(kind),
+        key_(key),
+        from_(std::move(from)),
+        map_(map, {from_.placement, from_.domain}) {}
+  index_base(const index_base&) = delete;
+  index_base& operator=(const index_base&) = delete;
+  ~index_base();
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] bool is_unique() const noexcept { return kind_ == uniqueness::unique; }
+  [[nodiscard]] std::uint64_t key_of(const std::byte* data) const { return key_(data); }
+  [[nodiscard]] const any_map& map() const noexcept { return map_; }
+  /// The lock of the gap behind the last key.
+  [[nodiscard]] row_lock& end_lock() noexcept { return end_; }
+
+  // The calling thread is pinned in the domain.
+
+  /// Of a unique index: the row.
+  [[nodiscard]] row* find(std::uint64_t key) const {
+    const auto found = map_.find(key);
+    return found ? to_row(*found) : nullptr;
+  }
+  /// results[i] is that of find(keys[i]); for at most together_most keys.
+  void find_batch(std::span<const std::uint64_t> keys, std::span<row*> results) const;
+  /// False if the index is unique and has the key. Throws std::bad_alloc, with the index unchanged.
+  bool insert(std::uint64_t key, row* r);
+  /// Removes this row under this key, if it is there. Throws std::bad_alloc, with the index unchanged.
+  void remove(epoch_domain::guard& pinned, std::uint64_t key, row* r);
+  /// Calls visit(key, row) in the order of the keys, from this one on, until it returns false. Rows of one key come in the
+  /// opposite order of their inserts.
+  template <class Visit>
+  void scan(std::uint64_t from, Visit&& visit) const {
+    map_.scan(from, [&](std::uint64_t key, std::uint64_t word) {
+      if (is_unique()) return visit(key, to_row(word));
+      // order (1): first, next, acquire
+      for (const entry* e = to_list(word)->first.load(std::memory_order_acquire); e != nullptr;
+           e = e->next.load(std::memory_order_acquire)) {
+        if (!visit(key, e->to)) return false;
+      }
+      return true;
+    });
+  }
+  /// The first row whose key is not smaller, or null.
+  [[nodiscard]] row* first_from(std::uint64_t key) const {
+    row* first = nullptr;
+    scan(key, [&](std::uint64_t, row* r) {
+      first = r;
+      return false;
+    });
+    return first;
+  }
+  /// Before which row an insert of this key would come: the first with the key, or the first with a larger one.
+  [[nodiscard]] row* successor(std::uint64_t key) const { return first_from(key); }
+
+ private:
+  // Orderings
+  //   (1) link (release) -> first, next (acquire): a reader sees the entry made.
+  struct entry {
+    row* to;
+    std::atomic<entry*> next{nullptr};
+  };
+  struct list {
+    std::atomic<entry*> first{nullptr};
+  };
+  static_assert(sizeof(std::uint64_t) == sizeof(void*));
+
+  static row* to_row(std::uint64_t word) noexcept { return reinterpret_cast<row*>(word); }
+  static list* to_list(std::uint64_t word) noexcept { return reinterpret_cast<list*>(word); }
+  static std::uint64_t to_word(const void* p) noexcept { return reinterpret_cast<std::uint64_t>(p); }
+
+  [[nodiscard]] ttas_lock& lock_of(std::uint64_t key) noexcept {
+    return locks_[(key * 0x9E3779B97F4A7C15U) >> 56];
+  }
+  template <class T>
+  [[nodiscard]] T* create(memory_role role);
+  template <class T>
+  void destroy(T* one, memory_role role) noexcept;
+  template <class T>
+  void retire(epoch_domain::guard& pinned, T* one) noexcept;
+
+  std::string name_;
+  uniqueness kind_;
+  key_function key_;
+  index_resources from_;
+  any_map map_;
+  row_lock end_;
+  std::array<ttas_lock, 256> locks_;
+};
+
+}  // namespace espalier::oltp

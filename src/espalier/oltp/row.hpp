@@ -1,0 +1,152 @@
+#pragma once
+
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "espalier/memory/any_placement.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+
+// A row is three blocks, as in the database of the ATC 2018 study: a wrapper to which the indexes lead, a lock, and the data.
+// Each has a role of its own, so that placements and the inspector tell them apart.
+
+namespace espalier::oltp {
+
+inline constexpr memory_role row_role = memory_role::program_1;
+inline constexpr memory_role lock_role = memory_role::program_2;
+inline constexpr memory_role data_role = memory_role::program_3;
+
+/// What a transaction has of a lock.
+enum class lock_mode : std::uint8_t { none, shared, exclusive };
+
+/// What a request for a lock under WAIT_DIE comes to.
+enum class lock_answer : std::uint8_t { granted, wait, die };
+
+/// The lock of a row, or of the end of an index. A database uses one of its three parts.
+///
+/// Orderings
+///   (1) release (release) -> try (acquire): under two-phase locking a transaction sees what those before it wrote to the row.
+///   (2) install (release) -> stable (acquire): under Silo a reader sees the data of the number that it has read.
+class row_lock {
+ public:
+  // NO_WAIT, by one word.
+
+  [[nodiscard]] bool try_shared() noexcept {
+    std::uint32_t now = holders_.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
+    while ((now & writer) == 0) {
+      // order (1): try, acquire
+      if (holders_.compare_exchange_weak(now, now + 1, std::memory_order_acquire, std::memory_order_relaxed))
+        return true;
+    }
+    return false;
+  }
+  /// From nothing, or from the calling transaction's shared lock.
+  [[nodiscard]] bool try_exclusive(lock_mode held) noexcept {
+    std::uint32_t now = held == lock_mode::shared ? 1 : 0;
+    // order (1): try, acquire
+    return holders_.compare_exchange_strong(now, writer, std::memory_order_acquire,
+                                            std::memory_order_relaxed);
+  }
+  void release(lock_mode held) noexcept {
+    // order (1): release, release
+    if (held == lock_mode::exclusive)
+      holders_.store(0, std::memory_order_release);
+    else
+      holders_.fetch_sub(1, std::memory_order_release);
+  }
+  void downgrade() noexcept { holders_.store(1, std::memory_order_release); }  // order (1): release, release
+
+  // WAIT_DIE: a transaction waits only for younger ones, and so for no circle. `oldest_` may be that of a holder that has
+  // left: then some die that might have waited.
+
+  [[nodiscard]] lock_answer request(lock_mode wanted, lock_mode held, std::uint64_t age) noexcept {
+    const lock_guard hold(latch_);
+    // relaxed throughout: the latch orders it.
+    const std::uint32_t now = holders_.load(std::memory_order_relaxed);
+    const bool free =
+        wanted == lock_mode::shared ? (now & writer) == 0 : now == (held == lock_mode::shared ? 1U : 0U);
+    // A reader may not overtake an older transaction that waits.
+    const bool behind_older = held == lock_mode::none && waiting_ < age;
+    if (free && !behind_older) {
+      holders_.store(wanted == lock_mode::exclusive ? writer : now + 1, std::memory_order_relaxed);
+      if (oldest_ > age || now == 0) oldest_ = age;
+      if (waiting_ == age) waiting_ = no_age;
+      return lock_answer::granted;
+    }
+    if (!behind_older && held == lock_mode::none && age < oldest_) {
+      waiting_ = age;
+      return lock_answer::wait;
+    }
+    if (waiting_ == age) waiting_ = no_age;
+    return lock_answer::die;
+  }
+  void release_requested(lock_mode held) noexcept {
+    const lock_guard hold(latch_);
+    // relaxed: the latch orders it.
+    const std::uint32_t now = held == lock_mode::exclusive ? 0 : holders_.load(std::memory_order_relaxed) - 1;
+    holders_.store(now, std::memory_order_relaxed);
+    if (now == 0) oldest_ = no_age;
+  }
+  void downgrade_requested() noexcept {
+    const lock_guard hold(latch_);
+    holders_.store(1, std::memory_order_relaxed);  // relaxed: the latch orders it
+  }
+
+  // Silo: the number of the transaction that wrote the row last, with two flags.
+
+  static constexpr std::uint64_t locked = 1;
+  static constexpr std::uint64_t absent = 2;
+  static constexpr std::uint64_t one_number = 4;
+
+  [[nodiscard]] std::uint64_t number() const noexcept {
+    return number_.load(std::memory_order_acquire);  // order (2): stable, acquire
+  }
+  [[nodiscard]] bool try_lock_number() noexcept {
+    std::uint64_t now = number_.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
+    return (now & locked) == 0 &&
+           number_.compare_exchange_strong(now, now | locked, std::memory_order_acquire,
+                                           std::memory_order_relaxed);
+  }
+  void unlock_number() noexcept {
+    // relaxed: only the holder writes it.
+    number_.store(number_.load(std::memory_order_relaxed) & ~locked, std::memory_order_release);
+  }
+  /// Unlocks.
+  void install(std::uint64_t number) noexcept {
+    number_.store(number, std::memory_order_release);
+  }  // order (2): install, release
+
+ private:
+  using lock_guard = espalier::lock_guard<ttas_lock>;
+  static constexpr std::uint32_t writer = std::uint32_t{1} << 31;
+  static constexpr std::uint64_t no_age = std::numeric_limits<std::uint64_t>::max();
+
+  std::atomic<std::uint32_t> holders_{0};
+  ttas_lock latch_;
+  std::uint64_t oldest_ = no_age;   ///< of the holders
+  std::uint64_t waiting_ = no_age;  ///< the oldest that waits
+  std::atomic<std::uint64_t> number_{0};
+  std::uint64_t unused_[2]{};
+};
+
+static_assert(sizeof(row_lock) == 48);
+
+class table_base;
+
+/// The wrapper.
+struct row {
+  row_lock* lock;
+  std::byte* data;
+  table_base* of;
+  /// Under two-phase locking: false before its insert and after its erase. Its lock guards it.
+  std::atomic<bool> live{false};
+  /// It could not leave an index, for want of memory: it is freed with the database.
+  std::atomic<bool> left_over{false};
+  row* next_left_over = nullptr;
+};
+
+}  // namespace espalier::oltp

@@ -1,0 +1,816 @@
+#include "espalier/oltp/transaction.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cassert>
+#include <new>
+#include <string>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/clock.hpp"
+#include "espalier/sync/backoff.hpp"
+
+namespace espalier::oltp {
+
+namespace {
+
+constexpr std::size_t least_slots = 64;
+/// Looks at a row that is dead and still in an index, until it counts as one that could not leave it.
+constexpr unsigned looks_at_dead = 64;
+
+std::size_t slot_of(const row* r, std::size_t slots) noexcept {
+  return (reinterpret_cast<std::uintptr_t>(r) * 0x9E3779B97F4A7C15U >> 20) & (slots - 1);
+}
+
+std::size_t words_of(std::size_t bytes) noexcept { return (bytes + 7) / 8; }
+
+// Contents that other threads read while they are written: word by word. relaxed: the number of the row orders them.
+
+void copy_from_shared(std::byte* to, const std::byte* from, std::size_t words) noexcept {
+  for (std::size_t i = 0; i < words; ++i) {
+    const std::uint64_t word =
+        __atomic_load_n(reinterpret_cast<const std::uint64_t*>(from) + i, __ATOMIC_RELAXED);
+    std::memcpy(to + 8 * i, &word, 8);
+  }
+}
+
+void copy_to_shared(std::byte* to, const std::byte* from, std::size_t words) noexcept {
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from + 8 * i, 8);
+    __atomic_store_n(reinterpret_cast<std::uint64_t*>(to) + i, word, __ATOMIC_RELAXED);
+  }
+}
+
+std::uint64_t context_switches() noexcept {
+  rusage used{};
+  getrusage(RUSAGE_THREAD, &used);
+  return static_cast<std::uint64_t>(used.ru_nvcsw + used.ru_nivcsw);
+}
+
+}  // namespace
+
+std::string_view to_string(protocol p) noexcept {
+  static constexpr std::array<std::string_view, all_protocols.size()> names{"no_wait", "wait_die", "silo"};
+  return names[static_cast<std::size_t>(p)];
+}
+
+protocol parse_protocol(std::string_view text) {
+  for (const protocol p : all_protocols) {
+    if (text == to_string(p)) return p;
+  }
+  throw std::invalid_argument("there is no protocol '" + std::string(text) +
+                              "'; there are no_wait, wait_die, silo");
+}
+
+std::string_view to_string(abort_reason r) noexcept {
+  static constexpr std::array<std::string_view, abort_reasons> names{
+      "conflict", "row changed", "range changed", "key in transit", "rolled back"};
+  return names[static_cast<std::size_t>(r)];
+}
+
+transaction_counts& transaction_counts::operator+=(const transaction_counts& other) noexcept {
+  commits += other.commits;
+  for (std::size_t i = 0; i < abort_reasons; ++i) aborts[i] += other.aborts[i];
+  waits += other.waits;
+  index_operations += other.index_operations;
+  sampled += other.sampled;
+  sampled_ticks += other.sampled_ticks;
+  sampled_index_ticks += other.sampled_index_ticks;
+  return *this;
+}
+
+std::uint64_t transaction_counts::attempts() const noexcept {
+  std::uint64_t sum = commits;
+  for (const std::uint64_t n : aborts) sum += n;
+  return sum;
+}
+
+std::byte* arena::take(std::size_t bytes) {
+  bytes = 8 * words_of(std::max<std::size_t>(bytes, 1));
+  for (; block_ < blocks_.size(); ++block_, used_ = 0) {
+    if (blocks_[block_].bytes - used_ >= bytes) {
+      std::byte* const at = blocks_[block_].memory.get() + used_;
+      used_ += bytes;
+      return at;
+    }
+  }
+  const std::size_t size = std::max(bytes, block_bytes);
+  blocks_.push_back({std::make_unique<std::byte[]>(size), size});
+  used_ = bytes;
+  return blocks_.back().memory.get();
+}
+
+/// Counts an operation of an index, and its time where it is sampled.
+class transaction_core::index_time {
+ public:
+  explicit index_time(transaction_core& t) noexcept : t_(t), begin_(t.sampled_ ? hw::tsc_now() : 0) {
+    ++t.counts_.index_operations;
+  }
+  index_time(const index_time&) = delete;
+  index_time& operator=(const index_time&) = delete;
+  ~index_time() {
+    if (begin_ != 0) t_.index_ticks_ += hw::tsc_now() - begin_;
+  }
+
+ private:
+  transaction_core& t_;
+  std::uint64_t begin_;
+};
+
+// Attempts -----------------------------------------------------------------------------------------------------------
+
+void transaction_core::begin(std::uint64_t age, bool sampled) {
+  assert(!is_running());
+  if (table_.empty()) fill_table(least_slots);
+  guard_.emplace(shared_.domain.pin());
+  age_ = age;
+  doomed_.reset();
+  sampled_ = sampled;
+  if (sampled) {
+    switches_ = context_switches();
+    index_ticks_ = 0;
+    began_ = hw::tsc_now();
+  }
+}
+
+void transaction_core::end() noexcept {
+  for (const access& a : accesses_) {
+    for (std::size_t slot = slot_of(a.of, table_.size()); table_[slot] != 0;
+         slot = (slot + 1) & (table_.size() - 1))
+      table_[slot] = 0;
+  }
+  accesses_.clear();
+  changes_.clear();
+  ranges_.clear();
+  range_rows_.clear();
+  part_.clear();
+  ends_.clear();
+  keys_.clear();
+  memory_.reset();
+  guard_.reset();
+}
+
+void transaction_core::commit() {
+  assert(is_running());
+  if (doomed_) throw restart{*doomed_};
+  if (!locks()) commit_silo();
+  // From here on nothing fails.
+  for (const access& a : accesses_) {
+    if (locks() && a.erased) a.of->live.store(false, std::memory_order_relaxed);  // relaxed: under its lock
+  }
+  for (const index_change& c : changes_) {
+    if (!c.inserted) remove_from_index(c);
+  }
+  release_all();
+  for (const access& a : accesses_) {
+    if (a.erased) retire(a.of);
+  }
+  ++counts_.commits;
+  if (sampled_) {
+    const std::uint64_t now = hw::tsc_now();
+    if (context_switches() == switches_) {
+      ++counts_.sampled;
+      counts_.sampled_ticks += now - began_;
+      counts_.sampled_index_ticks += index_ticks_;
+    }
+  }
+  end();
+}
+
+void transaction_core::roll_back(abort_reason why) noexcept {
+  assert(is_running());
+  for (std::size_t i = accesses_.size(); i-- > 0;) {
+    access& a = accesses_[i];
+    if (!locks()) continue;
+    if (a.copy != nullptr) std::memcpy(a.of->data, a.copy, a.of->of->row_bytes());
+    if (a.inserted) a.of->live.store(false, std::memory_order_relaxed);  // relaxed: under its lock
+  }
+  for (const index_change& c : changes_) {
+    if (c.inserted) remove_from_index(c);
+  }
+  release_all();
+  for (const access& a : accesses_) {
+    if (a.inserted) retire(a.of);
+  }
+  ++counts_.aborts[static_cast<std::size_t>(why)];
+  end();
+}
+
+void transaction_core::release_all() noexcept {
+  for (const access& a : accesses_) release(*a.of->lock, a.held);
+  for (const auto& [in, held] : ends_) release(in->end_lock(), held);
+}
+
+void transaction_core::remove_from_index(const index_change& c) noexcept {
+  try {
+    const index_time counted(*this);
+    c.in->remove(*guard_, c.key, c.of);
+  } catch (...) {
+    // No memory for a retirement. The row stays in the index, dead, until the database ends or an insert meets it.
+    leave_over(c.of);
+  }
+}
+
+void transaction_core::retire(row* r) noexcept {
+  if (r->left_over.load(std::memory_order_relaxed)) return;  // relaxed: of this thread
+  try {
+    guard_->reserve(1);
+    r->of->retire(*guard_, r);
+  } catch (...) {
+    leave_over(r);
+  }
+}
+
+void transaction_core::leave_over(row* r) noexcept {
+  if (r->left_over.exchange(true, std::memory_order_relaxed)) return;  // relaxed: the list publishes it
+  row* first = shared_.left_over.load(std::memory_order_relaxed);      // relaxed: the exchange confirms it
+  do {
+    r->next_left_over = first;
+  } while (!shared_.left_over.compare_exchange_weak(first, r, std::memory_order_acq_rel,
+                                                    std::memory_order_relaxed));
+}
+
+// Locks --------------------------------------------------------------------------------------------------------------
+
+void transaction_core::lock(row_lock& l, lock_mode& held, lock_mode wanted) {
+  if (held == wanted || held == lock_mode::exclusive) return;
+  if (shared_.by == protocol::no_wait) {
+    if (!(wanted == lock_mode::shared ? l.try_shared() : l.try_exclusive(held)))
+      give_up(abort_reason::conflict);
+  } else {
+    backoff pause;
+    for (bool waited = false;; waited = true) {
+      const lock_answer answer = l.request(wanted, held, age_);
+      if (answer == lock_answer::granted) break;
+      if (answer == lock_answer::die) give_up(abort_reason::conflict);
+      if (!waited) ++counts_.waits;
+      pause.wait();
+    }
+  }
+  held = wanted;
+}
+
+void transaction_core::release(row_lock& l, lock_mode held) noexcept {
+  if (held == lock_mode::none) return;
+  if (shared_.by == protocol::no_wait)
+    l.release(held);
+  else
+    l.release_requested(held);
+}
+
+void transaction_core::lock_end(index_base& in) {
+  for (auto& [known_index, held] : ends_) {
+    if (known_index == &in) return lock(in.end_lock(), held, lock_mode::shared);
+  }
+  ends_.emplace_back(&in, lock_mode::none);
+  lock(in.end_lock(), ends_.back().second, lock_mode::shared);
+}
+
+// Rows ---------------------------------------------------------------------------------------------------------------
+
+void transaction_core::fill_table(std::size_t slots) {
+  std::vector<std::uint32_t> fresh(slots, 0);
+  for (std::uint32_t i = 0; i < accesses_.size(); ++i) {
+    std::size_t slot = slot_of(accesses_[i].of, slots);
+    while (fresh[slot] != 0) slot = (slot + 1) & (slots - 1);
+    fresh[slot] = i + 1;
+  }
+  table_.swap(fresh);
+}
+
+std::uint32_t transaction_core::known(const row* r) const noexcept {
+  for (std::size_t slot = slot_of(r, table_.size()); table_[slot] != 0;
+       slot = (slot + 1) & (table_.size() - 1)) {
+    if (accesses_[table_[slot] - 1].of == r) return table_[slot] - 1;
+  }
+  return none;
+}
+
+std::uint32_t transaction_core::note(row* r) {
+  if (2 * (accesses_.size() + 1) > table_.size()) fill_table(2 * table_.size());
+  access fresh{};
+  fresh.of = r;
+  accesses_.push_back(fresh);
+  std::size_t slot = slot_of(r, table_.size());
+  while (table_[slot] != 0) slot = (slot + 1) & (table_.size() - 1);
+  const auto at = static_cast<std::uint32_t>(accesses_.size());
+  table_[slot] = at;
+  return at - 1;
+}
+
+void transaction_core::copy_row(access& a) {
+  const std::size_t bytes = a.of->of->row_bytes();
+  if (a.copy == nullptr) a.copy = memory_.take(bytes);
+  backoff pause;
+  while (true) {
+    const std::uint64_t before = a.of->lock->number();
+    if ((before & row_lock::locked) == 0) {
+      copy_from_shared(a.copy, a.of->data, words_of(bytes));
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (a.of->lock->number() == before) {
+        a.number = before;
+        break;
+      }
+    }
+    pause.wait();
+  }
+  a.read = true;
+}
+
+void transaction_core::lock_or_copy(std::uint32_t at, intent i) {
+  access& a = accesses_[at];
+  if (locks())
+    lock(*a.of->lock, a.held, i == intent::write ? lock_mode::exclusive : lock_mode::shared);
+  else if (!a.read && !a.inserted)
+    copy_row(a);
+}
+
+std::uint32_t transaction_core::read(row* r, intent i) {
+  std::uint32_t at = known(r);
+  if (at == none) at = note(r);
+  lock_or_copy(at, i);
+  return at;
+}
+
+void transaction_core::make_writable(std::uint32_t at) {
+  access& a = accesses_[at];
+  if (a.erased) throw std::logic_error("oltp: the transaction has erased this row of " + a.of->of->name());
+  a.writes = true;
+  if (!locks()) return;
+  lock(*a.of->lock, a.held, lock_mode::exclusive);
+  if (a.copy != nullptr || a.inserted) return;
+  std::byte* const former = memory_.take(a.of->of->row_bytes());
+  std::memcpy(former, a.of->data, a.of->of->row_bytes());
+  a.copy = former;
+}
+
+/// Whether there is such a row for this attempt.
+bool transaction_core::is_there(const access& a) const noexcept {
+  if (a.erased) return false;
+  if (a.inserted) return true;
+  return locks() ? a.of->live.load(std::memory_order_relaxed)  // relaxed: under its lock
+                 : a.read && (a.number & row_lock::absent) == 0;
+}
+
+transaction_core::found transaction_core::find(index_base& in, std::uint64_t key, intent i) {
+  backoff pause;
+  for (unsigned looks = 0;; ++looks) {
+    row* r = nullptr;
+    {
+      const index_time counted(*this);
+      r = in.find(key);
+    }
+    if (r != nullptr) {
+      const std::uint32_t at = read(r, i);
+      const access& a = accesses_[at];
+      if (is_there(a) && in.key_of(contents(a)) == key) return {contents(a), at};
+      if (a.erased) return {};
+      // It was erased since the index had it, or it stays there for want of memory.
+      if (locks() && !is_there(a) && looks < looks_at_dead) {
+        pause.wait();
+        continue;
+      }
+    }
+    if (confirms_absence(in, key, r)) return {};
+  }
+}
+
+void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t> keys,
+                                  std::span<found> results, intent i) {
+  std::array<row*, together_most> rows;
+  {
+    const index_time counted(*this);
+    in.find_batch(keys, rows);
+  }
+  // The misses of the three blocks of all rows overlap.
+  for (std::size_t n = 0; n < keys.size(); ++n) {
+    if (rows[n] != nullptr) hw::request_lines(rows[n], sizeof(row));
+  }
+  for (std::size_t n = 0; n < keys.size(); ++n) {
+    if (rows[n] == nullptr) continue;
+    locks() ? hw::request_to_write(rows[n]->lock) : hw::request_lines(rows[n]->lock, sizeof(row_lock));
+    hw::request_lines(rows[n]->data,
+                      std::min<std::size_t>(rows[n]->of->row_bytes(), 4 * hw::cache_line_bytes));
+  }
+  for (std::size_t n = 0; n < keys.size(); ++n) {
+    results[n] = {};
+    if (rows[n] != nullptr) {
+      const std::uint32_t at = read(rows[n], i);
+      const access& a = accesses_[at];
+      if (is_there(a) && in.key_of(contents(a)) == keys[n]) {
+        results[n] = {contents(a), at};
+        continue;
+      }
+    }
+    results[n] = find(in, keys[n], i);
+  }
+}
+
+/// Makes sure that the key stays absent; `seen` is what the index has under it, of no use. False if it has something else now.
+bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* seen) {
+  if (!locks()) {
+    const std::size_t base = part_.size();
+    if (seen != nullptr) part_.push_back({key, seen});
+    note_range(in, key, key, base);
+    part_.resize(base);
+    return true;
+  }
+  if (seen != nullptr) return true;  // its lock is the key's
+  row* const behind = in.successor(key);
+  if (behind != nullptr)
+    static_cast<void>(read(behind, intent::read));
+  else
+    lock_end(in);
+  const index_time counted(*this);
+  // The key itself may have been inserted before the look for what is behind it.
+  return in.successor(key) == behind && in.find(key) == nullptr;
+}
+
+// Ranges -------------------------------------------------------------------------------------------------------------
+
+transaction_core::part_end transaction_core::collect(index_base& in, std::uint64_t from, std::uint64_t to,
+                                                     std::size_t at_once, std::vector<part_entry>& into) {
+  const index_time counted(*this);
+  part_end at{true, nullptr};
+  const std::size_t base = into.size();
+  in.scan(from, [&](std::uint64_t key, row* r) {
+    if (key > to) {
+      at.successor = r;
+      return false;
+    }
+    // A part ends behind all rows of a key.
+    if (into.size() - base >= at_once && into.back().key != key) {
+      at.ends = false;
+      return false;
+    }
+    into.push_back({key, r});
+    return true;
+  });
+  return at;
+}
+
+transaction_core::range_read transaction_core::read_range(index_base& in, std::uint64_t from,
+                                                          std::uint64_t to, intent i, std::size_t at_once) {
+  const std::size_t base = part_.size();
+  while (true) {
+    const part_end at = collect(in, from, to, at_once, part_);
+    for (std::size_t n = base; n < part_.size(); ++n) {
+      const row* const r = part_[n].of;
+      hw::request_lines(r->lock, sizeof(row_lock));
+      hw::request_lines(r->data, r->of->row_bytes());
+    }
+    for (std::size_t n = base; n < part_.size(); ++n) static_cast<void>(read(part_[n].of, i));
+    const range_read done{at.ends, at.ends ? 0 : part_.back().key + 1};
+    if (!locks()) {
+      note_range(in, from, at.ends ? to : part_.back().key, base);
+      return done;
+    }
+    if (at.ends) {
+      if (at.successor != nullptr)
+        static_cast<void>(read(at.successor, intent::read));
+      else
+        lock_end(in);
+    }
+    // What came between before the locks were held.
+    again_.clear();
+    if (collect(in, from, to, at_once, again_) == at &&
+        std::equal(again_.begin(), again_.end(), part_.begin() + static_cast<std::ptrdiff_t>(base),
+                   part_.end()))
+      return done;
+    part_.resize(base);
+  }
+}
+
+/// Silo: the rows of others in the range, to compare at the commit.
+void transaction_core::note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t base) {
+  const std::size_t first = range_rows_.size();
+  for (std::size_t n = base; n < part_.size(); ++n) {
+    const access& a = accesses_[known(part_[n].of)];
+    if (!a.inserted && (a.number & row_lock::absent) == 0 && !has_linked(in, part_[n].key, a.of))
+      range_rows_.push_back(a.of);
+  }
+  ranges_.push_back({&in, from, to, first, range_rows_.size() - first});
+}
+
+transaction_core::found transaction_core::visible(index_base& in, const part_entry& e) const {
+  const std::uint32_t at = known(e.of);
+  const access& a = accesses_[at];
+  // A row under a key that it had, or will have.
+  if (!is_there(a) || in.key_of(contents(a)) != e.key) return {};
+  return {contents(a), at};
+}
+
+bool transaction_core::has_linked(const index_base& in, std::uint64_t key, const row* r) const noexcept {
+  return std::any_of(changes_.begin(), changes_.end(), [&](const index_change& c) {
+    return c.inserted && c.in == &in && c.key == key && c.of == r;
+  });
+}
+
+// Changes ------------------------------------------------------------------------------------------------------------
+
+std::size_t transaction_core::note_keys(std::uint32_t at) {
+  const access& a = accesses_[at];
+  const std::size_t base = keys_.size();
+  for (const auto& in : a.of->of->indexes()) keys_.emplace_back(in.get(), in->key_of(contents(a)));
+  return base;
+}
+
+void transaction_core::follow_keys(std::uint32_t at, std::size_t keys) {
+  row* const r = accesses_[at].of;
+  for (std::size_t n = keys; n < keys_.size(); ++n) {
+    const auto [in, former] = keys_[n];
+    const std::uint64_t now = in->key_of(contents(accesses_[at]));
+    if (now == former) continue;
+    if (in == &r->of->primary())
+      throw std::logic_error("oltp: an update may not change the primary key of " + r->of->name() +
+                             "; erase the row and insert another one");
+    if (!link(*in, now, at))
+      throw duplicate_key("oltp: the index " + in->name() + " of " + r->of->name() + " has the key " +
+                          std::to_string(now));
+    changes_.push_back({in, former, r, false});
+  }
+  keys_.resize(keys);
+}
+
+void transaction_core::erase(const found& one) {
+  make_writable(one.access);
+  row* const r = accesses_[one.access].of;
+  for (const auto& in : r->of->indexes())
+    changes_.push_back({in.get(), in->key_of(contents(accesses_[one.access])), r, false});
+  accesses_[one.access].erased = true;
+}
+
+bool transaction_core::insert(table_base& into, const std::byte* data) {
+  // Over a row that this attempt has erased: that row comes to life again.
+  if (!changes_.empty()) {
+    const index_time counted(*this);
+    row* const r = into.primary().find(into.primary().key_of(data));
+    const std::uint32_t at = r != nullptr ? known(r) : none;
+    if (at != none && accesses_[at].erased) return revive(into, data, at);
+  }
+  row* const r = into.create(data);
+  std::uint32_t at = none;
+  try {
+    at = note(r);
+  } catch (...) {
+    into.destroy(r);
+    throw;
+  }
+  accesses_[at].inserted = true;
+  if (locks()) {
+    lock_mode& held = accesses_[at].held;
+    if (shared_.by == protocol::no_wait)
+      static_cast<void>(r->lock->try_exclusive(lock_mode::none));
+    else
+      static_cast<void>(r->lock->request(lock_mode::exclusive, lock_mode::none, age_));
+    held = lock_mode::exclusive;
+    r->live.store(true, std::memory_order_relaxed);  // relaxed: under its lock
+  } else {
+    r->lock->install(row_lock::absent);
+    accesses_[at].copy = memory_.take(into.row_bytes());
+    std::memcpy(accesses_[at].copy, data, into.row_bytes());
+  }
+  for (const auto& in : into.indexes()) {
+    if (link(*in, in->key_of(data), at)) continue;
+    for (const auto& linked : into.indexes()) {
+      if (linked == in) break;
+      changes_.push_back({linked.get(), linked->key_of(data), r, false});
+    }
+    accesses_[at].erased = true;
+    return false;
+  }
+  return true;
+}
+
+bool transaction_core::revive(table_base& into, const std::byte* data, std::uint32_t at) {
+  accesses_[at].erased = false;
+  for (const auto& in : into.indexes()) {
+    if (!link(*in, in->key_of(data), at)) {
+      accesses_[at].erased = true;
+      for (const auto& linked : into.indexes()) {
+        if (linked == in) break;
+        changes_.push_back({linked.get(), linked->key_of(data), accesses_[at].of, false});
+      }
+      return false;
+    }
+  }
+  std::memcpy(contents(accesses_[at]), data, into.row_bytes());
+  return true;
+}
+
+bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at) {
+  row* const r = accesses_[at].of;
+  // It is there still, and was to be removed.
+  const auto removal = std::find_if(changes_.begin(), changes_.end(), [&](const index_change& c) {
+    return !c.inserted && c.in == &in && c.key == key && c.of == r;
+  });
+  if (removal != changes_.end()) {
+    changes_.erase(removal);
+    return true;
+  }
+  changes_.reserve(changes_.size() + 1);
+  backoff pause;
+  for (unsigned looks = 0;; ++looks) {
+    if (in.is_unique()) {
+      row* present = nullptr;
+      {
+        const index_time counted(*this);
+        present = in.find(key);
+      }
+      if (present != nullptr) {
+        if (present->left_over.load(std::memory_order_relaxed)) {  // relaxed: a hint
+          in.remove(*guard_, key, present);
+          continue;
+        }
+        const std::uint32_t other = read(present, intent::read);
+        if (accesses_[other].erased)
+          throw std::logic_error("oltp: the row with the key " + std::to_string(key) + " of the index " +
+                                 in.name() +
+                                 " was erased in this transaction; insert another one in the next");
+        if (is_there(accesses_[other])) {
+          if (in.key_of(contents(accesses_[other])) == key) return false;
+          give_up(abort_reason::key_in_transit);
+        }
+        if (!locks() || looks == looks_at_dead) give_up(abort_reason::key_in_transit);
+        pause.wait();
+        continue;
+      }
+    }
+    if (locks()) {
+      if (!link_before_successor(in, key, r)) continue;
+    } else {
+      const index_time counted(*this);
+      if (!in.insert(key, r)) continue;
+    }
+    changes_.push_back({&in, key, r, true});
+    return true;
+  }
+}
+
+/// With the gap locked for the moment. False if it has changed.
+bool transaction_core::link_before_successor(index_base& in, std::uint64_t key, row* r) {
+  row* behind = nullptr;
+  {
+    const index_time counted(*this);
+    behind = in.successor(key);
+  }
+  row_lock& gap = behind != nullptr ? *behind->lock : in.end_lock();
+  lock_mode before = lock_mode::none;
+  if (behind != nullptr) {
+    if (const std::uint32_t at = known(behind); at != none) before = accesses_[at].held;
+  } else {
+    for (const auto& [known_index, held] : ends_) {
+      if (known_index == &in) before = held;
+    }
+  }
+  lock_mode held = before;
+  lock(gap, held, lock_mode::exclusive);
+  struct restored {
+    transaction_core& t;
+    row_lock& gap;
+    lock_mode before;
+    ~restored() {
+      if (before == lock_mode::none)
+        t.release(gap, lock_mode::exclusive);
+      else if (before == lock_mode::shared)
+        t.shared_.by == protocol::no_wait ? gap.downgrade() : gap.downgrade_requested();
+    }
+  };
+  const restored after{*this, gap, before};
+  const index_time counted(*this);
+  return in.successor(key) == behind && in.insert(key, r);
+}
+
+// Silo's commit ------------------------------------------------------------------------------------------------------
+
+void transaction_core::commit_silo() {
+  writes_.clear();
+  for (std::uint32_t i = 0; i < accesses_.size(); ++i) {
+    if (accesses_[i].writes || accesses_[i].inserted) writes_.push_back(i);
+  }
+  std::sort(writes_.begin(), writes_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::less<>()(accesses_[a].of, accesses_[b].of);
+  });
+  for (const std::uint32_t w : writes_) {
+    backoff pause;
+    while (!accesses_[w].of->lock->try_lock_number()) pause.wait();
+  }
+  // The look into the indexes comes after the locks: of two transactions at least one sees the other's.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint32_t epoch = shared_.epoch.load(std::memory_order_relaxed);  // relaxed: the fence orders it
+  bool holds = false;
+  abort_reason why = abort_reason::row_changed;
+  try {
+    holds = reads_hold();
+    if (holds) {
+      why = abort_reason::range_changed;
+      holds = ranges_hold();
+    }
+  } catch (...) {
+    for (const std::uint32_t w : writes_) accesses_[w].of->lock->unlock_number();
+    throw;
+  }
+  if (!holds) {
+    for (const std::uint32_t w : writes_) accesses_[w].of->lock->unlock_number();
+    give_up(why);
+  }
+  std::uint64_t newest = number_;
+  for (const access& a : accesses_)
+    newest = std::max(newest, a.number & ~(row_lock::locked | row_lock::absent));
+  number_ = std::max(newest + row_lock::one_number, std::uint64_t{epoch} << 34);
+  install();
+  if (counts_.commits % shared_.commits_per_epoch == 0)
+    shared_.epoch.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number
+}
+
+void transaction_core::install() noexcept {
+  std::atomic_thread_fence(std::memory_order_release);
+  for (const std::uint32_t w : writes_) {
+    const access& a = accesses_[w];
+    if (!a.erased) copy_to_shared(a.of->data, a.copy, words_of(a.of->of->row_bytes()));
+    a.of->lock->install(number_ | (a.erased ? row_lock::absent : 0));
+  }
+}
+
+bool transaction_core::reads_hold() const noexcept {
+  return std::all_of(accesses_.begin(), accesses_.end(), [](const access& a) {
+    if (!a.read) return true;
+    const std::uint64_t now = a.of->lock->number();
+    return a.number == (a.writes ? now & ~row_lock::locked : now);
+  });
+}
+
+bool transaction_core::ranges_hold() {
+  for (const range& one : ranges_) {
+    std::size_t n = 0;
+    bool same = true;
+    const index_time counted(*this);
+    one.in->scan(one.from, [&](std::uint64_t key, row* r) {
+      if (key > one.to) return false;
+      const std::uint32_t at = known(r);
+      const bool own = at != none && (accesses_[at].inserted || has_linked(*one.in, key, r));
+      if (own) return true;
+      const std::uint64_t now = r->lock->number();
+      const bool locked_by_other = (now & row_lock::locked) != 0 && (at == none || !accesses_[at].writes);
+      // Absent and not locked: its transaction will find what this one has locked.
+      if (!locked_by_other && (now & row_lock::absent) != 0) return true;
+      same = !locked_by_other && n < one.count && range_rows_[one.first + n] == r;
+      ++n;
+      return same;
+    });
+    if (!same || n != one.count) return false;
+  }
+  return true;
+}
+
+// Tables -------------------------------------------------------------------------------------------------------------
+
+index_base& table_base::add_index(std::unique_ptr<index_base> one) {
+  indexes_.push_back(std::move(one));
+  return *indexes_.back();
+}
+
+row* table_base::create(const std::byte* data) {
+  const std::size_t bytes = 8 * words_of(row_bytes_);
+  void* const wrapper = rows_.allocate({sizeof(row), alignof(row), row_role});
+  void* lock = nullptr;
+  void* contents = nullptr;
+  try {
+    lock = rows_.allocate({lock_bytes_, alignof(row_lock), lock_role}, wrapper);
+    contents = rows_.allocate({bytes, 8, data_role}, wrapper);
+  } catch (...) {
+    if (lock != nullptr) rows_.deallocate(lock, {lock_bytes_, alignof(row_lock), lock_role});
+    rows_.deallocate(wrapper, {sizeof(row), alignof(row), row_role});
+    throw;
+  }
+  std::memset(static_cast<std::byte*>(contents) + bytes - 8, 0, 8);
+  std::memcpy(contents, data, row_bytes_);
+  return new (wrapper) row{new (lock) row_lock, static_cast<std::byte*>(contents), this};
+}
+
+void table_base::destroy(row* r) noexcept {
+  rows_.deallocate(r->data, {8 * words_of(row_bytes_), 8, data_role});
+  std::destroy_at(r->lock);
+  rows_.deallocate(r->lock, {lock_bytes_, alignof(row_lock), lock_role});
+  std::destroy_at(r);
+  rows_.deallocate(r, {sizeof(row), alignof(row), row_role});
+}
+
+void table_base::retire(epoch_domain::guard& pinned, row* r) noexcept {
+  pinned.retire({r, nullptr, this, [](const retired& one) noexcept {
+                   static_cast<table_base*>(one.owner)->destroy(static_cast<row*>(one.object));
+                 }});
+}
+
+void table_base::destroy_rows() noexcept {
+  domain_.purge(this);
+  if (indexes_.empty()) return;
+  primary().scan(0, [this](std::uint64_t, row* r) {
+    if (!r->left_over.load(std::memory_order_relaxed)) destroy(r);  // relaxed: no other thread uses it
+    return true;
+  });
+}
+
+}  // namespace espalier::oltp

@@ -1,0 +1,346 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/memory/any_placement.hpp"
+#include "espalier/oltp/index.hpp"
+#include "espalier/oltp/row.hpp"
+#include "espalier/reclaim/epoch.hpp"
+
+// Serializable transactions. database.hpp has what programs use; here is what a transaction does to rows and indexes, without
+// their types.
+//
+// Protocols
+//   NO_WAIT, WAIT_DIE  strict two-phase locking (Yu et al., "Staring into the Abyss", VLDB 2014). Rows are changed in place,
+//                      and an abort writes the former contents back.
+//   Silo               optimistic (Tu et al., "Speedy Transactions in Multicore In-Memory Databases", SOSP 2013). Reads copy a
+//                      row and note its number. A commit locks what it writes in the order of the addresses, notes the epoch,
+//                      validates what it has read, and installs the new contents under a larger number.
+//
+// No phantoms, over any map:
+//   locking   The lock of a row guards the gap before the row too, in each index (next-key locking; Mohan, "ARIES/KVL",
+//             VLDB 1990). The gap behind the last row has a lock of its own. Who reads a range, or that a key is absent, locks
+//             the rows and the one behind them, and looks into the index once more: what has come between is locked as well.
+//             Who inserts a key locks the row behind it exclusively for the moment of the insert. The new row is locked by
+//             then. An erased row stays in the indexes, locked, until the commit.
+//   Silo      A row is inserted into the indexes when the transaction inserts it, marked absent. A commit scans each range
+//             that it has read once more, after it has locked what it writes: of two transactions that insert into each
+//             other's ranges one sees the other's row.
+//
+// A transaction is of one thread. It is pinned in the database's domain: what it has found is not freed.
+
+namespace espalier::oltp {
+
+enum class protocol : std::uint8_t { no_wait, wait_die, silo };
+inline constexpr std::array all_protocols{protocol::no_wait, protocol::wait_die, protocol::silo};
+[[nodiscard]] std::string_view to_string(protocol p) noexcept;
+/// Throws std::invalid_argument, which lists the names, for another text.
+[[nodiscard]] protocol parse_protocol(std::string_view text);
+
+/// Why an attempt did not commit.
+enum class abort_reason : std::uint8_t {
+  conflict,        ///< a lock was held (NO_WAIT), or by an older transaction (WAIT_DIE)
+  row_changed,     ///< a row that was read has changed (Silo)
+  range_changed,   ///< a range that was read has (Silo)
+  key_in_transit,  ///< a row with the key is being inserted or erased
+  rolled_back,     ///< the program asked for it
+};
+inline constexpr std::size_t abort_reasons = 5;
+[[nodiscard]] std::string_view to_string(abort_reason r) noexcept;
+
+/// What transactions did. Of one thread, or sums.
+struct transaction_counts {
+  std::uint64_t commits = 0;
+  std::array<std::uint64_t, abort_reasons> aborts{};
+  std::uint64_t waits = 0;             ///< for locks
+  std::uint64_t index_operations = 0;  ///< look-ups, inserts, removals, and parts of scans
+  /// Of the transactions whose time was sampled, without those that lost their processor meanwhile; in ticks.
+  std::uint64_t sampled = 0;
+  std::uint64_t sampled_ticks = 0;
+  std::uint64_t sampled_index_ticks = 0;
+
+  transaction_counts& operator+=(const transaction_counts& other) noexcept;
+  [[nodiscard]] std::uint64_t attempts() const noexcept;
+};
+
+/// What a transaction will do with a row that it reads.
+enum class intent : std::uint8_t { read, write };
+
+/// A part of a database that the transactions of all threads share.
+struct shared_state {
+  shared_state(protocol p, unsigned commits) noexcept : by(p), commits_per_epoch(commits) {}
+  const protocol by;
+  const unsigned commits_per_epoch;
+  epoch_domain domain;
+  /// Silo's: the high half of the numbers. Dependencies between transactions never go back in it.
+  alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> epoch{1};
+  /// Rows that could not leave an index.
+  alignas(hw::false_sharing_bytes) std::atomic<row*> left_over{nullptr};
+};
+
+/// Thrown through the program's function when an attempt cannot go on; the database catches it and tries again. It is no
+/// std::exception. A program that catches it all the same must not use the transaction any more.
+struct restart {
+  abort_reason why;
+};
+
+/// A unique index has the key of another row.
+class duplicate_key : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Memory for the copies of rows of one attempt.
+class arena {
+ public:
+  /// Aligned to 8. Throws std::bad_alloc.
+  [[nodiscard]] std::byte* take(std::size_t bytes);
+  void reset() noexcept {
+    block_ = 0;
+    used_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t block_bytes = 32 * 1024;
+  struct block {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t bytes;
+  };
+  std::vector<block> blocks_;
+  std::size_t block_ = 0;
+  std::size_t used_ = 0;
+};
+
+class transaction_core {
+ public:
+  explicit transaction_core(shared_state& shared) : shared_(shared) {}
+  transaction_core(const transaction_core&) = delete;
+  transaction_core& operator=(const transaction_core&) = delete;
+  ~transaction_core() = default;
+
+  // Attempts.
+
+  /// The age orders transactions under WAIT_DIE: it stays over the attempts. Throws std::bad_alloc.
+  void begin(std::uint64_t age, bool sampled);
+  /// Throws restart, and has then undone everything.
+  void commit();
+  void roll_back(abort_reason why) noexcept;
+  [[noreturn]] void ask_for_roll_back() { give_up(abort_reason::rolled_back); }
+  [[nodiscard]] bool is_running() const noexcept { return guard_.has_value(); }
+
+  // Rows. All throw restart, std::bad_alloc, and what key functions throw.
+
+  /// A row as the attempt sees it.
+  struct found {
+    const std::byte* data = nullptr;  ///< null: there is none
+    std::uint32_t access = 0;
+    explicit operator bool() const noexcept { return data != nullptr; }
+  };
+  /// The row of a unique index. Its contents stay as they are until the end of the attempt, or until it changes the row.
+  [[nodiscard]] found find(index_base& in, std::uint64_t key, intent i);
+  /// The same for several, whose misses overlap; at most together_most.
+  void find_batch(index_base& in, std::span<const std::uint64_t> keys, std::span<found> results, intent i);
+  /// Calls change(data) with the contents to write to. Throws duplicate_key if a unique index has the row's new key, and
+  /// std::logic_error if the primary key has changed.
+  template <class Change>
+  void update(const found& one, Change&& change) {
+    make_writable(one.access);
+    const std::size_t keys = note_keys(one.access);
+    change(contents(accesses_[one.access]));
+    follow_keys(one.access, keys);
+  }
+  void erase(const found& one);
+  /// False if a unique index has the row's key.
+  [[nodiscard]] bool insert(table_base& into, const std::byte* data);
+  /// Calls visit(found) for each row whose key is from `from` to `to`, in order, until it returns false. visit may read and
+  /// change rows. At least `at_once` rows are locked or noted at a time.
+  template <class Visit>
+  void scan(index_base& in, std::uint64_t from, std::uint64_t to, intent i, std::size_t at_once,
+            Visit&& visit) {
+    const std::size_t base = part_.size();
+    while (true) {
+      const range_read part = read_range(in, from, to, i, at_once);
+      for (std::size_t n = base; n < part_.size(); ++n) {
+        const found one = visible(in, part_[n]);
+        if (one && !visit(one)) {
+          part_.resize(base);
+          return;
+        }
+      }
+      part_.resize(base);
+      if (part.ends) return;
+      from = part.next;
+    }
+  }
+
+  [[nodiscard]] const transaction_counts& counts() const noexcept { return counts_; }
+  /// Of the last commit under Silo: the number that it installed.
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+
+ private:
+  friend class database_base;
+
+  /// A row that the attempt has read, locked or written.
+  struct access {
+    row* of;
+    lock_mode held = lock_mode::none;
+    bool writes = false;
+    bool inserted = false;
+    bool erased = false;
+    bool read = false;          ///< Silo: the number is validated
+    std::uint64_t number = 0;   ///< Silo: when it was read
+    std::byte* copy = nullptr;  ///< locking: the former contents; Silo: the contents as the attempt has them
+  };
+  /// A change of an index: undone by an abort, or done by the commit.
+  struct index_change {
+    index_base* in;
+    std::uint64_t key;
+    row* of;
+    bool inserted;  ///< else: to be removed
+  };
+  /// Silo: what a range contained.
+  struct range {
+    index_base* in;
+    std::uint64_t from;
+    std::uint64_t to;
+    std::size_t first;  ///< in range_rows_
+    std::size_t count;
+  };
+  /// What became of a part of a range. Its rows are at the end of part_.
+  struct range_read {
+    bool ends;
+    std::uint64_t next;
+  };
+  struct part_entry {
+    std::uint64_t key;
+    row* of;
+    friend bool operator==(const part_entry&, const part_entry&) = default;
+  };
+  /// Where a part of a range ends.
+  struct part_end {
+    bool ends;                 ///< there are no more rows in the range
+    row* successor = nullptr;  ///< then: the row behind it; null: the end of the index
+    friend bool operator==(const part_end&, const part_end&) = default;
+  };
+
+  [[nodiscard]] bool locks() const noexcept { return shared_.by != protocol::silo; }
+  [[noreturn]] void give_up(abort_reason why) {
+    doomed_ = why;
+    throw restart{why};
+  }
+  [[nodiscard]] std::byte* contents(const access& a) const noexcept {
+    return locks() || a.copy == nullptr ? a.of->data : a.copy;
+  }
+
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  [[nodiscard]] std::uint32_t known(const row* r) const noexcept;
+  [[nodiscard]] std::uint32_t note(row* r);
+  void fill_table(std::size_t slots);
+  void lock(row_lock& l, lock_mode& held, lock_mode wanted);
+  void release(row_lock& l, lock_mode held) noexcept;
+  void lock_end(index_base& in);
+  void lock_or_copy(std::uint32_t at, intent i);
+  void copy_row(access& a);
+  /// The row's access, locked or copied.
+  [[nodiscard]] std::uint32_t read(row* r, intent i);
+  void make_writable(std::uint32_t at);
+  [[nodiscard]] bool is_there(const access& a) const noexcept;
+  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, row* seen);
+  void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t base);
+  [[nodiscard]] std::size_t note_keys(std::uint32_t at);
+  void follow_keys(std::uint32_t at, std::size_t keys);
+  [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
+  [[nodiscard]] bool link_before_successor(index_base& in, std::uint64_t key, row* r);
+  [[nodiscard]] bool revive(table_base& into, const std::byte* data, std::uint32_t at);
+  [[nodiscard]] range_read read_range(index_base& in, std::uint64_t from, std::uint64_t to, intent i,
+                                      std::size_t at_once);
+  [[nodiscard]] part_end collect(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t at_once,
+                                 std::vector<part_entry>& into);
+  [[nodiscard]] found visible(index_base& in, const part_entry& e) const;
+  [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const row* r) const noexcept;
+  void commit_silo();
+  [[nodiscard]] bool reads_hold() const noexcept;
+  [[nodiscard]] bool ranges_hold();
+  void install() noexcept;
+  void remove_from_index(const index_change& c) noexcept;
+  void retire(row* r) noexcept;
+  void leave_over(row* r) noexcept;
+  void release_all() noexcept;
+  void end() noexcept;
+
+  class index_time;
+
+  shared_state& shared_;
+  std::optional<epoch_domain::guard> guard_;
+  std::uint64_t age_ = 0;
+  std::optional<abort_reason> doomed_;  ///< a program that catches what it should not may not commit
+  std::uint64_t number_ = 0;
+  arena memory_;
+  std::vector<access> accesses_;
+  std::vector<std::uint32_t> table_;  ///< open addressing: 1 + index of the access; 0: none
+  std::vector<index_change> changes_;
+  std::vector<range> ranges_;
+  std::vector<row*> range_rows_;
+  std::vector<part_entry> part_, again_;
+  std::vector<std::pair<index_base*, lock_mode>> ends_;
+  std::vector<std::pair<index_base*, std::uint64_t>> keys_;
+  std::vector<std::uint32_t> writes_;
+  transaction_counts counts_;
+  bool sampled_ = false;
+  std::uint64_t began_ = 0;
+  std::uint64_t switches_ = 0;
+  std::uint64_t index_ticks_ = 0;
+};
+
+/// A table, without the type of its rows.
+class table_base {
+ public:
+  table_base(std::string name, std::size_t row_bytes, std::size_t lock_bytes, any_placement rows,
+             epoch_domain& domain)
+      : name_(std::move(name)),
+        row_bytes_(row_bytes),
+        lock_bytes_(lock_bytes),
+        rows_(std::move(rows)),
+        domain_(domain) {}
+  table_base(const table_base&) = delete;
+  table_base& operator=(const table_base&) = delete;
+  ~table_base() = default;
+  /// All but those that are left over. No transaction runs.
+  void destroy_rows() noexcept;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<index_base>>& indexes() const noexcept { return indexes_; }
+  [[nodiscard]] index_base& primary() const noexcept { return *indexes_.front(); }
+  index_base& add_index(std::unique_ptr<index_base> one);
+
+  /// A row with these contents that no index has. Throws std::bad_alloc.
+  [[nodiscard]] row* create(const std::byte* data);
+  void destroy(row* r) noexcept;
+  void retire(epoch_domain::guard& pinned, row* r) noexcept;
+
+ private:
+  std::string name_;
+  std::size_t row_bytes_;
+  std::size_t lock_bytes_;
+  any_placement rows_;
+  epoch_domain& domain_;
+  std::vector<std::unique_ptr<index_base>> indexes_;
+};
+
+}  // namespace espalier::oltp
