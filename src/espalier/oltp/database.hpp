@@ -37,7 +37,8 @@
 //     });
 //
 // A transaction takes effect as a whole at one moment, or not at all. Its function may be called several times: until an
-// attempt commits. So it may have no other effects than those on the database. What it throws undoes the attempt.
+// attempt commits. So it may have no other effects than those on the database. What it throws undoes the attempt. Under Silo
+// an attempt that will not commit may see rows of different moments; what it throws then is ignored.
 //
 // The database keeps everything in memory. It has no log, no SQL and no network.
 //
@@ -299,8 +300,10 @@ class database {
         me.core->roll_back(r.why);
         if (r.why == abort_reason::rolled_back) return false;
       } catch (...) {
-        me.core->roll_back(abort_reason::rolled_back);
-        throw;
+        // Under Silo an attempt may see what no transaction can: then it is not the program's fault.
+        const bool sound = me.core->is_sound();
+        me.core->roll_back(sound ? abort_reason::rolled_back : abort_reason::row_changed);
+        if (sound) throw;
       }
     }
   }

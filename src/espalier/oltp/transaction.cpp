@@ -734,6 +734,15 @@ void transaction_core::install() noexcept {
   }
 }
 
+bool transaction_core::is_sound() noexcept {
+  if (locks()) return true;
+  try {
+    return reads_hold() && ranges_hold();
+  } catch (...) {
+    return true;  // no memory to look: the program's exception says more
+  }
+}
+
 bool transaction_core::reads_hold() const noexcept {
   return std::all_of(accesses_.begin(), accesses_.end(), [](const access& a) {
     if (!a.read) return true;

@@ -140,6 +140,8 @@ class transaction_core {
   /// Throws restart, and has then undone everything.
   void commit();
   void roll_back(abort_reason why) noexcept;
+  /// Whether what the attempt has read was there at one moment.
+  [[nodiscard]] bool is_sound() noexcept;
   [[noreturn]] void ask_for_roll_back() { give_up(abort_reason::rolled_back); }
   [[nodiscard]] bool is_running() const noexcept { return guard_.has_value(); }
 
