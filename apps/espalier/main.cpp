@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
       fmt::format("Exit status: {}.\nespalier COMMAND --help says more.", fmt::join(statuses, ", ")));
   add_bench_command(parser);
   add_simulate_command(parser);
+  add_oltp_command(parser);
   add_inspect_command(parser);
   add_run_command(parser);
   add_list_command(parser);

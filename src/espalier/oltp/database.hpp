@@ -109,6 +109,14 @@ class table : public table_base {
                              " before");
     return add<Key>(std::move(name), kind);
   }
+  /// Calls visitor(row) for each row, in order. While no transaction runs.
+  template <class Visitor>
+  void for_each_at_rest(Visitor&& visitor) const {
+    primary().scan(0, [&](std::uint64_t, row* r) {
+      visitor(*reinterpret_cast<const Row*>(r->data));
+      return true;
+    });
+  }
   [[nodiscard]] index<Row>& primary_index() const noexcept { return static_cast<index<Row>&>(primary()); }
   /// A row as text, by the schema that the table was created with.
   [[nodiscard]] std::string to_string(const Row& r) const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -27,13 +28,14 @@ class text {
  public:
   constexpr text() noexcept = default;
   /// Throws std::length_error for more than N characters.
-  constexpr text(std::string_view from) {  // NOLINT(google-explicit-constructor): as a string
-    if (from.size() > N)
-      throw std::length_error("oltp: '" + std::string(from) + "' has more than " + std::to_string(N) +
+  template <std::convertible_to<std::string_view> Text>
+  constexpr text(const Text& from) {  // NOLINT(google-explicit-constructor): as a string
+    const std::string_view all = from;
+    if (all.size() > N)
+      throw std::length_error("oltp: '" + std::string(all) + "' has more than " + std::to_string(N) +
                               " characters");
-    std::copy(from.begin(), from.end(), characters_.begin());
+    std::copy(all.begin(), all.end(), characters_.begin());
   }
-  constexpr text(const char* from) : text(std::string_view(from)) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] constexpr std::string_view view() const noexcept {
     const auto end = std::find(characters_.begin(), characters_.end(), '\0');

@@ -81,6 +81,17 @@ transaction_counts& transaction_counts::operator+=(const transaction_counts& oth
   return *this;
 }
 
+transaction_counts& transaction_counts::operator-=(const transaction_counts& earlier) noexcept {
+  commits -= earlier.commits;
+  for (std::size_t i = 0; i < abort_reasons; ++i) aborts[i] -= earlier.aborts[i];
+  waits -= earlier.waits;
+  index_operations -= earlier.index_operations;
+  sampled -= earlier.sampled;
+  sampled_ticks -= earlier.sampled_ticks;
+  sampled_index_ticks -= earlier.sampled_index_ticks;
+  return *this;
+}
+
 std::uint64_t transaction_counts::attempts() const noexcept {
   std::uint64_t sum = commits;
   for (const std::uint64_t n : aborts) sum += n;

@@ -75,6 +75,8 @@ struct transaction_counts {
   std::uint64_t sampled_index_ticks = 0;
 
   transaction_counts& operator+=(const transaction_counts& other) noexcept;
+  /// What was done since.
+  transaction_counts& operator-=(const transaction_counts& earlier) noexcept;
   [[nodiscard]] std::uint64_t attempts() const noexcept;
 };
 

@@ -1,0 +1,407 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/option_group.hpp"
+#include "apps/common/options.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/espalier/bench_command.hpp"
+#include "apps/espalier/commands.hpp"
+#include "apps/oltp/run.hpp"
+#include "apps/studies/map_sessions.hpp"
+#include "apps/studies/study_output.hpp"
+#include "espalier/map/any_map.hpp"
+#include "espalier/memory/any_placement.hpp"
+
+// `espalier oltp`: the database under TPC-C and YCSB, with each index and each protocol.
+
+namespace espalier::app {
+namespace {
+
+using db::measured;
+
+struct oltp_options {
+  std::string workload = "tpcc";
+  std::vector<std::string> indexes{"ordered_map"};
+  std::vector<std::string> protocols{"no_wait"};
+  unsigned warehouses = 2;
+  std::string cardinalities = "whole";
+  std::vector<std::string> transactions;
+  std::uint64_t rows = 1'000'000;
+  double theta = 0.99;
+  unsigned accesses = 16;
+  unsigned reads = 90;
+  std::size_t row_bytes = 1000;
+  std::vector<unsigned> threads;
+  std::uint64_t each = 0;
+  double seconds = 1;
+  unsigned runs = 3;
+  std::string placement;
+  std::string index_placement;
+  unsigned row_locks = 48;
+  std::uint64_t memory_limit_mb = 0;
+  std::uint64_t seed = 42;
+  std::string out;
+};
+
+constexpr std::string_view study_name = "oltp";
+
+/// The names, or all of them for "all".
+std::vector<std::string> chosen_of(const std::vector<std::string>& named,
+                                   const std::vector<std::string>& known, const std::string& noun) {
+  if (std::ranges::find(named, "all") != named.end()) return known;
+  for (const std::string& one : named) {
+    if (std::ranges::find(known, one) == known.end())
+      throw usage_error(fmt::format("there is no {} '{}'{}; there are {}", noun, one,
+                                    did_you_mean(one, known), fmt::join(known, ", ")));
+  }
+  return named;
+}
+
+std::unique_ptr<db::benchmark> make(const oltp_options& o, const espalier::oltp::database_options& engine) {
+  if (o.workload == "tpcc") {
+    db::tpcc_options t;
+    t.warehouses = o.warehouses;
+    if (o.cardinalities == "small") {
+      t.customers = 60;
+      t.items = 500;
+    }
+    if (!o.transactions.empty()) {
+      for (std::size_t i = 0; i < t.weights.size(); ++i) {
+        if (std::ranges::find(o.transactions, db::tpcc_kinds[i]) == o.transactions.end()) t.weights[i] = 0;
+      }
+    }
+    return db::make_tpcc(engine, t);
+  }
+  db::ycsb_options y;
+  y.letter = o.workload == "ycsb-atc" ? 't' : o.workload.back();
+  y.rows = o.rows;
+  y.theta = o.theta;
+  y.accesses = o.accesses;
+  y.reads = o.reads;
+  y.row_bytes = o.row_bytes;
+  return db::make_ycsb(engine, y);
+}
+
+const std::vector<std::string>& workloads() {
+  static const std::vector<std::string> all{"tpcc",   "ycsb-a", "ycsb-b", "ycsb-c",
+                                            "ycsb-d", "ycsb-e", "ycsb-f", "ycsb-atc"};
+  return all;
+}
+
+void check(const CLI::App& verb, const oltp_options& o) {
+  static_cast<void>(chosen_of({o.workload}, workloads(), "workload"));
+  check_effects(verb, {{{"--warehouses", "--cardinalities", "--transactions"}, {}, {}},
+                       {{"--transactions-each"}, {}, {"--time"}},
+                       {{"--index-placement"}, {}, {"--placement"}}});
+  const bool tpcc = o.workload == "tpcc";
+  const auto refuse = [&](const char* option, bool has_effect) {
+    if (!has_effect && is_given(verb, option))
+      throw usage_error(fmt::format("{} has no effect on {}", option, o.workload));
+  };
+  for (const char* const option : {"--warehouses", "--cardinalities", "--transactions"}) refuse(option, tpcc);
+  for (const char* const option : {"--rows", "--theta", "--row-bytes"}) refuse(option, !tpcc);
+  for (const char* const option : {"--accesses", "--reads"}) refuse(option, o.workload == "ycsb-atc");
+  if (o.cardinalities != "whole" && o.cardinalities != "small")
+    throw usage_error(fmt::format("--cardinalities is whole or small, not '{}'", o.cardinalities));
+  static_cast<void>(chosen_of(o.transactions, {db::tpcc_kinds.begin(), db::tpcc_kinds.end()}, "transaction"));
+  if (o.theta < 0) throw usage_error("--theta is at least 0");
+  if (o.reads > 100) throw usage_error("--reads is a percentage, at most 100");
+  if (o.accesses == 0 || o.accesses > 32) throw usage_error("--accesses is from 1 to 32");
+  if (o.row_bytes != 100 && o.row_bytes != 1000) throw usage_error("--row-bytes is 100 or 1000");
+  if (o.row_locks != 48 && o.row_locks != 192) throw usage_error("--row-locks is 48 or 192");
+  if (o.warehouses == 0 || o.warehouses > 60'000) throw usage_error("--warehouses is from 1 to 60000");
+  if (o.rows == 0) throw usage_error("--rows is at least 1");
+  if (o.runs == 0) throw usage_error("--runs is at least 1");
+  if (std::ranges::find(o.threads, 0U) != o.threads.end()) throw usage_error("--threads is at least 1");
+}
+
+std::string percent(double part, double whole) {
+  return whole == 0 ? unavailable : fmt::format("{:.1f}", 100 * part / whole);
+}
+
+/// One line an index and a protocol.
+void print_table(const std::vector<measured>& all, bool colour) {
+  table t({"index", "protocol", "threads", "tx/s", "min..max", "CPU us/tx", "aborts %", "waits/tx",
+           "index ops/tx", "in index %", "rows MB", "index MB", "B/key"},
+          {0, 1});
+  for (const measured& m : all) {
+    const auto& c = m.counts;
+    const auto commits = static_cast<double>(c.commits);
+    t.add({m.index, m.protocol, fmt::format("{}", m.threads), fmt::format("{:.0f}", m.throughput()),
+           fmt::format("{:.0f}..{:.0f}", *std::ranges::min_element(m.per_second),
+                       *std::ranges::max_element(m.per_second)),
+           fmt::format("{:.2f}", m.cpu_us_each),
+           percent(static_cast<double>(m.lost_attempts()), static_cast<double>(c.attempts())),
+           commits == 0 ? unavailable : fmt::format("{:.3f}", static_cast<double>(c.waits) / commits),
+           commits == 0 ? unavailable
+                        : fmt::format("{:.1f}", static_cast<double>(c.index_operations) / commits),
+           percent(static_cast<double>(c.sampled_index_ticks), static_cast<double>(c.sampled_ticks)),
+           fmt::format("{:.1f}", static_cast<double>(m.row_bytes) / 1e6),
+           fmt::format("{:.1f}", static_cast<double>(m.index_bytes) / 1e6),
+           fmt::format("{:.1f}", m.bytes_per_key())});
+  }
+  std::fputs(t.text(colour, terminal_width(STDOUT_FILENO).value_or(SIZE_MAX)).c_str(), stdout);
+}
+
+void print_kinds(const measured& m, bool colour) {
+  table t({"transaction", "committed", "rolled back", "p50 us", "p90 us", "p99 us", "max us"}, {0});
+  const auto us = [](const std::optional<std::uint64_t>& ns) {
+    return ns ? fmt::format("{:.1f}", static_cast<double>(*ns) / 1000) : std::string(unavailable);
+  };
+  for (const db::kind_result& k : m.kinds) {
+    if (k.committed + k.rolled_back == 0) continue;
+    t.add({k.name, fmt::format("{}", k.committed), fmt::format("{}", k.rolled_back),
+           us(k.latency.value_at(0.5)), us(k.latency.value_at(0.9)), us(k.latency.value_at(0.99)),
+           us(k.latency.max())});
+  }
+  std::fputs(t.text(colour).c_str(), stdout);
+  std::string reasons;
+  for (std::size_t r = 0; r < espalier::oltp::abort_reasons; ++r) {
+    if (m.counts.aborts[r] != 0)
+      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ",
+                             to_string(static_cast<espalier::oltp::abort_reason>(r)), m.counts.aborts[r]);
+  }
+  if (!reasons.empty()) std::printf("attempts that did not commit: %s\n", reasons.c_str());
+}
+
+void print_conditions(const measured& m) {
+  const auto held = std::ranges::count_if(m.conditions, &db::condition::holds);
+  std::printf("conditions: %td of %zu hold\n", held, m.conditions.size());
+  for (const db::condition& c : m.conditions) {
+    if (!c.holds) std::printf("  BROKEN %s: %s\n", c.name.c_str(), c.detail.c_str());
+  }
+  for (const db::share& s : m.shares)
+    std::printf("  %s: %.2f of %llu (%.4g to %.4g is asked): %s\n", s.name.c_str(), s.value,
+                static_cast<unsigned long long>(s.of), s.least, s.most,
+                s.is_met()                  ? "met"
+                : s.of < db::few_for_shares ? "too few to tell"
+                                            : "NOT MET");
+  if (!m.stopped_because.empty()) std::printf("the run ended early: %s\n", m.stopped_because.c_str());
+}
+
+charted_figure figure_of(const std::string& workload, const std::vector<measured>& all) {
+  charted_figure f;
+  f.id = workload;
+  f.title = fmt::format("{}: processor time of a transaction", workload);
+  chart cpu{.title = f.title, .caption = "Less is better.", .y = "us"};
+  chart rate{.title = fmt::format("{}: time between two transactions", workload),
+             .caption = "Less is better; all threads together.",
+             .y = "us"};
+  for (const measured& m : all) {
+    const std::string name = fmt::format("{}, {}, {}", m.index, m.protocol, number_of(m.threads, "thread"));
+    cpu.bars.push_back({.name = name, .value = m.cpu_us_each});
+    rate.bars.push_back({.name = name,
+                         .value = 1e6 / m.throughput(),
+                         .least = 1e6 / *std::ranges::max_element(m.per_second),
+                         .most = 1e6 / *std::ranges::min_element(m.per_second)});
+  }
+  f.charts = {std::move(cpu), std::move(rate)};
+  bool whole = true;
+  std::size_t conditions = 0;
+  for (const measured& m : all) {
+    conditions += m.conditions.size();
+    for (const db::condition& c : m.conditions) whole &= c.holds;
+  }
+  f.summary = whole ? fmt::format("All {} conditions hold.", conditions) : "Conditions are broken.";
+  f.findings.push_back({"The database is consistent after each run",
+                        {f.summary, whole ? agreement::agrees : agreement::differs},
+                        false});
+  return f;
+}
+
+nlohmann::ordered_json entry_of(const std::string& workload, const measured& m) {
+  nlohmann::ordered_json j{
+      {"name", fmt::format("{}/{}/{}/threads:{}", workload, m.index, m.protocol, m.threads)},
+      {"run_type", "iteration"},
+      {"real_time", 1e9 / m.throughput()},
+      {"cpu_time", m.cpu_us_each * 1000},
+      {"time_unit", "ns"},
+      {"per_second", m.per_second},
+      {"commits", m.counts.commits},
+      {"waits", m.counts.waits},
+      {"index_operations", m.counts.index_operations},
+      {"row_bytes", m.row_bytes},
+      {"index_bytes", m.index_bytes},
+      {"bytes_per_key", m.bytes_per_key()},
+      {"forecast_bytes", m.forecast_bytes},
+      {"loaded_bytes", m.loaded_bytes}};
+  if (m.counts.sampled != 0)
+    j["index_share"] =
+        static_cast<double>(m.counts.sampled_index_ticks) / static_cast<double>(m.counts.sampled_ticks);
+  else
+    j["index_share"] = unavailable;
+  for (std::size_t r = 0; r < espalier::oltp::abort_reasons; ++r)
+    j["aborts"][std::string(to_string(static_cast<espalier::oltp::abort_reason>(r)))] = m.counts.aborts[r];
+  for (const db::kind_result& k : m.kinds) {
+    if (k.committed + k.rolled_back == 0) continue;
+    auto& kind = j["transactions"][k.name];
+    kind = {{"committed", k.committed}, {"rolled_back", k.rolled_back}};
+    if (k.latency.count() != 0) {
+      for (const auto& [name, at] : {std::pair{"p50_ns", 0.5}, {"p90_ns", 0.9}, {"p99_ns", 0.99}})
+        kind[name] = *k.latency.value_at(at);
+    }
+  }
+  for (const db::condition& c : m.conditions) j["conditions"][c.name] = c.holds;
+  for (const db::share& s : m.shares)
+    j["shares"][s.name] = {{"value", s.value}, {"least", s.least}, {"most", s.most}, {"of", s.of}};
+  return j;
+}
+
+void run(const oltp_options& o, const CLI::App& verb) {
+  check(verb, o);
+  std::vector<std::string> maps;
+  for (const std::string_view name : any_map_names()) maps.emplace_back(name);
+  std::vector<std::string> protocols;
+  for (const auto p : espalier::oltp::all_protocols) protocols.emplace_back(to_string(p));
+  const std::vector<std::string> indexes = chosen_of(o.indexes, maps, "index");
+  const std::vector<std::string> by = chosen_of(o.protocols, protocols, "protocol");
+  std::vector<std::string> placements;
+  for (const std::string_view name : placement_names()) placements.emplace_back(name);
+  for (const std::string& one : {o.placement, o.index_placement}) {
+    if (!one.empty()) static_cast<void>(chosen_of({one}, placements, "placement"));
+  }
+  study_files files(o.out, study_name);
+  std::vector<unsigned> threads = o.threads;
+  if (threads.empty()) threads.push_back(std::max(1U, std::min(16U, std::thread::hardware_concurrency())));
+
+  const interruption watched;
+  const bool colour = wants_colour(STDOUT_FILENO);
+  progress_line line;
+  std::vector<measured> all;
+  bool whole = true;
+  const std::size_t total = indexes.size() * by.size() * threads.size();
+  for (const unsigned n : threads) {
+    for (const std::string& index : indexes) {
+      for (const std::string& protocol : by) {
+        if (interruption::requested()) break;
+        espalier::oltp::database_options engine;
+        engine.map = index;
+        engine.by = espalier::oltp::parse_protocol(protocol);
+        engine.lock_bytes = o.row_locks;
+        engine.sample_every = 64;
+        if (!o.placement.empty()) {
+          engine.row_placement = engine.index_placement = o.placement;
+          engine.one_placement = true;
+        }
+        if (!o.index_placement.empty()) engine.index_placement = o.index_placement;
+        db::run_plan plan;
+        plan.threads = n;
+        plan.runs = o.each != 0 ? 1 : o.runs;
+        plan.seconds = o.seconds;
+        plan.each = o.each;
+        plan.seed = o.seed;
+        plan.memory_limit = o.memory_limit_mb * 1'000'000;
+        plan.interrupted = &interruption::requested();
+        plan.progress = [&](double done, const std::string& what) {
+          const double at = static_cast<double>(all.size()) + done;
+          line.step(static_cast<std::size_t>(1000 * at), 1000 * total,
+                    fmt::format("{}, {}: {}", index, protocol, what));
+        };
+        const auto bench = make(o, engine);
+        measured m = db::measure_benchmark(*bench, plan);
+        m.index = index;
+        m.protocol = protocol;
+        if (!m.per_second.empty()) all.push_back(std::move(m));
+      }
+    }
+  }
+  line.clear();
+  if (all.empty()) return;
+  std::printf("%s", bold(fmt::format("{}, {}\n", o.workload,
+                                     o.workload == "tpcc" ? number_of(o.warehouses, "warehouse")
+                                                          : number_of(o.rows, "row")),
+                         colour)
+                        .c_str());
+  print_table(all, colour);
+  for (const measured& m : all) {
+    if (all.size() > 1)
+      std::printf("\n%s, %s, %s\n", m.index.c_str(), m.protocol.c_str(),
+                  number_of(m.threads, "thread").c_str());
+    print_kinds(m, colour);
+    print_conditions(m);
+    for (const db::condition& c : m.conditions) whole &= c.holds;
+  }
+  std::fflush(stdout);
+  bench_options context;
+  context.seed = o.seed;
+  auto document = study_results(context, study_name.data(), {});
+  document["study"] = {{"name", study_name},
+                       {"title", "The in-memory database on this machine"},
+                       {"paper", "TPC-C 5.11; YCSB, SoCC 2010"}};
+  document["study"]["figures"] = nlohmann::ordered_json::array({to_json(figure_of(o.workload, all))});
+  document["benchmarks"] = nlohmann::ordered_json::array();
+  for (const measured& m : all) document["benchmarks"].push_back(entry_of(o.workload, m));
+  files.write(document);
+  if (!whole) {
+    std::fprintf(stderr, "espalier: a condition is broken\n");
+    throw CLI::RuntimeError(exit_failure);
+  }
+  if (interruption::status() != 0) throw CLI::RuntimeError(interruption::status());
+}
+
+}  // namespace
+
+void add_oltp_command(CLI::App& parser) {
+  const auto o = std::make_shared<oltp_options>();
+  CLI::App* const verb =
+      parser.add_subcommand("oltp", "Run the in-memory database under TPC-C or YCSB, with any map as index");
+  option_group which(*verb, "Which engine");
+  which.add_list("--index", o->indexes, "NAMES ...",
+                 "Maps of the indexes, comma-separated, or all (ordered_map)");
+  which.add_list("--cc", o->protocols, "NAMES ...", "Protocols: no_wait, wait_die, silo, or all (no_wait)");
+  which.add("--placement", o->placement, "NAME",
+            "One placement for rows and indexes; by default each has a segregated one");
+  which.add("--index-placement", o->index_placement, "NAME", "The placement of the indexes alone");
+  which.add_default("--row-locks", o->row_locks, "BYTES",
+                    "Bytes of a row's lock: 48, or 192 in lines of its own");
+  option_group load(*verb, load_group);
+  load.add_default("--workload", o->workload, "NAME",
+                   "tpcc, ycsb-a to ycsb-f, or ycsb-atc, the mix of the ATC 2018 study");
+  load.add_default("--warehouses", o->warehouses, "N", "Of tpcc");
+  load.add_default("--cardinalities", o->cardinalities, "KIND",
+                   "Of tpcc: whole, as its clause 4.3 says, or small");
+  load.add_list("--transactions", o->transactions, "NAMES ...",
+                "Of tpcc: only these of new-order, payment, order-status, delivery, stock-level");
+  load.add_default("--rows", o->rows, "N", "Of ycsb");
+  load.add_default("--row-bytes", o->row_bytes, "BYTES", "Of ycsb: 100 or 1000 bytes of fields");
+  load.add_default("--theta", o->theta, "X", "Of ycsb: skew of the keys, 0 for none");
+  load.add_default("--accesses", o->accesses, "N", "Of ycsb-atc: accesses of a transaction");
+  load.add_default("--reads", o->reads, "PERCENT", "Of ycsb-atc: accesses that read");
+  load.add_default("--seed", o->seed, "N", "Seed of all random numbers");
+  option_group measuring(*verb, measurement_group);
+  measuring.add_list("--threads", o->threads, "N ...",
+                     "Numbers of threads, comma-separated; by default one per core, at most 16");
+  measuring.add_default("--runs", o->runs, "N", "Runs of each; medians are reported");
+  measuring.add_default("--time", o->seconds, "S", "Seconds of each run");
+  measuring.add("--transactions-each", o->each, "N",
+                "Transactions of each thread, instead of a time; the first thread that is done ends the run");
+  measuring.add("--memory-limit", o->memory_limit_mb, "MB",
+                "End a run when rows and indexes take so much; by default three quarters of what is free");
+  option_group results(*verb, results_group);
+  results.add("--out", o->out, "FOLDER", "Folder for oltp.json, and a page");
+  verb->footer(
+      "Examples:\n"
+      "  espalier oltp --index all --cc all\n"
+      "  espalier oltp --workload ycsb-a --rows 1000000 --threads 1,2,4 --out results/\n"
+      "  espalier oltp --transactions payment,new-order --index ticket --index-placement shared_heap\n"
+      "After each run it checks TPC-C's twelve consistency conditions; if one is broken, the exit status is "
+      "1.");
+  verb->callback([o, verb] { run(*o, *verb); });
+}
+
+}  // namespace espalier::app

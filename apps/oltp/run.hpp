@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/oltp/benchmark.hpp"
+#include "espalier/measure/histogram.hpp"
+#include "espalier/measure/statistics.hpp"
+
+// Loads a benchmark, runs it in threads, and checks it.
+
+namespace espalier::app::db {
+
+/// With fewer events a share says nothing.
+inline constexpr std::uint64_t few_for_shares = 100'000;
+
+struct run_plan {
+  unsigned threads = 1;
+  unsigned runs = 1;
+  double seconds = 1;
+  std::uint64_t each = 0;  ///< transactions of a thread, instead of seconds; 0: none
+  std::uint64_t seed = 42;
+  std::uint64_t memory_limit = 0;  ///< bytes; 0: three quarters of the free memory
+  const std::atomic<bool>* interrupted = nullptr;
+  /// Of this benchmark: what share is done, and what comes next.
+  std::function<void(double done, const std::string& what)> progress;
+};
+
+struct kind_result {
+  std::string name;
+  std::uint64_t committed = 0;
+  std::uint64_t rolled_back = 0;
+  measure::histogram latency;  ///< in ns, retries included
+};
+
+struct measured {
+  std::string index;
+  std::string protocol;
+  unsigned threads = 1;
+  std::vector<double> per_second;  ///< of each run
+  double cpu_us_each = 0;
+  std::vector<kind_result> kinds;
+  espalier::oltp::transaction_counts counts;
+  std::vector<condition> conditions;
+  std::vector<share> shares;
+  std::string stopped_because;
+  std::uint64_t forecast_bytes = 0;
+  std::uint64_t loaded_bytes = 0;
+  std::uint64_t row_bytes = 0;    ///< at the end
+  std::uint64_t index_bytes = 0;  ///< at the end
+  std::uint64_t index_keys = 0;   ///< after the load
+
+  [[nodiscard]] double throughput() const { return measure::median(per_second).value_or(0); }
+  [[nodiscard]] double bytes_per_key() const {
+    return index_keys == 0 ? 0 : static_cast<double>(loaded_index_bytes) / static_cast<double>(index_keys);
+  }
+  std::uint64_t loaded_index_bytes = 0;
+  /// Attempts that were repeated.
+  [[nodiscard]] std::uint64_t lost_attempts() const {
+    return counts.attempts() - counts.commits -
+           counts.aborts[static_cast<std::size_t>(espalier::oltp::abort_reason::rolled_back)];
+  }
+};
+
+/// Throws std::runtime_error if the load would not fit the memory limit.
+[[nodiscard]] measured measure_benchmark(benchmark& b, const run_plan& plan);
+
+}  // namespace espalier::app::db
