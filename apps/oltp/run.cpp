@@ -30,7 +30,7 @@ bool is_set(const std::atomic<bool>* flag) {
 double index_bytes_a_key(const espalier::oltp::database_options& o) {
   constexpr std::uint64_t keys = 50'000;
   const any_placement arena(o.index_placement);
-  any_map sample(o.map, {arena, nullptr});
+  any_map sample(o.map, espalier::oltp::options_for(o.map, {arena, nullptr}));
   const std::uint64_t before = arena.usage().bytes_in_use;
   for (std::uint64_t i = 0; i < keys; ++i) sample.insert(measure::mix64(i), i);
   return static_cast<double>(arena.usage().bytes_in_use - before) / static_cast<double>(keys);

@@ -32,6 +32,11 @@ std::vector<std::string_view> any_map_names() {
   return names;
 }
 
+bool any_map_takes_placement(std::string_view name) noexcept {
+  return std::ranges::any_of(
+      choices(), [&](const any_map::choice& one) { return one.name == name && one.takes_placement; });
+}
+
 any_map::any_map(std::string_view name, const any_map_options& o) {
   const auto found = std::ranges::find(choices(), name, &choice::name);
   if (found == choices().end()) {

@@ -36,6 +36,9 @@ namespace espalier {
 /// The names of all maps that any_map knows: each algorithm of the catalogue at its default.
 [[nodiscard]] std::vector<std::string_view> any_map_names();
 
+/// Whether the map of this name takes a placement. False for one whose partitions have their own, and for an unknown name.
+[[nodiscard]] bool any_map_takes_placement(std::string_view name) noexcept;
+
 struct any_map_options {
   /// Lent to the map; none: the one that the algorithm has by default.
   std::optional<any_placement> placement;
@@ -116,6 +119,7 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
   struct choice {
     std::string_view name;
     std::unique_ptr<held> (*make)(const any_map_options& o);
+    bool takes_placement;
   };
 
  private:

@@ -81,7 +81,8 @@ template <class EntryList>
 [[nodiscard]] any_map::choice any_map_choice() {
   any_map::choice chosen{};
   EntryList::for_each([&]<class Entry>() {
-    if constexpr (Entry::variant.empty()) chosen = {Entry::algorithm, &make_any_map<Entry>};
+    if constexpr (Entry::variant.empty())
+      chosen = {Entry::algorithm, &make_any_map<Entry>, Entry::placement_is == catalog::placing::chosen};
   });
   return chosen;
 }

@@ -62,7 +62,8 @@ database::database(const database_options& o)
       rows_(o.row_placement, o.recording),
       indexes_(o.one_placement ? rows_ : any_placement(o.index_placement, o.recording)),
       shared_(std::make_unique<shared_state>(o.by, o.commits_per_epoch)) {
-  static_cast<void>(any_map(o.map, {indexes_, &shared_->domain}));  // throws for a name that there is not
+  static_cast<void>(any_map(
+      o.map, options_for(o.map, {indexes_, &shared_->domain})));  // throws for a name that there is not
 }
 
 database::~database() {

@@ -33,6 +33,10 @@ struct index_resources {
   any_placement placement;
   epoch_domain* domain;
 };
+[[nodiscard]] inline any_map_options options_for(std::string_view map, const index_resources& from) {
+  if (!any_map_takes_placement(map)) return {std::nullopt, from.domain};
+  return {from.placement, from.domain};
+}
 
 class index_base {
  public:
@@ -41,7 +45,7 @@ class index_base {
         kind_(kind),
         key_(key),
         from_(std::move(from)),
-        map_(map, {from_.placement, from_.domain}) {}
+        map_(map, options_for(map, from_)) {}
   index_base(const index_base&) = delete;
   index_base& operator=(const index_base&) = delete;
   ~index_base();
