@@ -262,13 +262,14 @@ class tpcc final : public benchmark {
  private:
   class terminal;
 
-  /// Inserts rows in transactions of some dozens.
+  /// Inserts rows in transactions of some dozens, in random order: in the order of the keys an unbalanced tree becomes a list.
   template <class Row, class Make>
   void insert_all(table<Row>& into, std::uint64_t n, const Make& make) {
     constexpr std::uint64_t at_once = 32;
+    const measure::permutation shuffled(std::max<std::uint64_t>(n, 1), 7);
     for (std::uint64_t first = 0; first < n; first += at_once) {
       std::vector<Row> some;
-      for (std::uint64_t i = first; i < std::min(n, first + at_once); ++i) some.push_back(make(i));
+      for (std::uint64_t i = first; i < std::min(n, first + at_once); ++i) some.push_back(make(shuffled(i)));
       database_.transact([&](transaction& t) {
         for (const Row& r : some) {
           if (!t.insert(into, r))
@@ -344,7 +345,7 @@ class tpcc final : public benchmark {
     });
     insert_all(histories_, n, [&](std::uint64_t i) {
       history row{};
-      row.id = packed({{0, 16}, {w, 16}, {d, 4}, {i, 28}});
+      row.id = measure::mix64(packed({{0, 16}, {w, 16}, {d, 4}, {i, 28}}));
       row.c_w_id = row.w_id = w;
       row.c_d_id = row.d_id = d;
       row.c_id = static_cast<std::uint32_t>(i + 1);
@@ -368,13 +369,15 @@ class tpcc final : public benchmark {
       row.all_local = 1;
       return row;
     });
-    for (std::uint32_t o = 0; o < n; ++o) {
-      insert_all(lines_, lines[o], [&](std::uint64_t i) {
+    const measure::permutation shuffled(n, 8);
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const auto o = static_cast<std::uint32_t>(shuffled(i));
+      insert_all(lines_, lines[o], [&](std::uint64_t line) {
         order_line row{};
         row.w_id = row.supply_w_id = w;
         row.d_id = d;
         row.o_id = o + 1;
-        row.number = static_cast<std::uint32_t>(i + 1);
+        row.number = static_cast<std::uint32_t>(line + 1);
         row.i_id = static_cast<std::uint32_t>(between(r, 1, chosen_.items));
         row.delivery = o < delivered ? 1 : 0;
         row.quantity = 5;
@@ -602,7 +605,7 @@ class tpcc::terminal final : public client {
       }
     });
     history row{};
-    row.id = packed({{thread_ + 1, 16}, {static_cast<std::uint64_t>(now_), 48}});
+    row.id = measure::mix64(packed({{thread_ + 1, 16}, {static_cast<std::uint64_t>(now_), 48}}));
     row.c_w_id = who->w_id;
     row.c_d_id = who->d_id;
     row.c_id = who->c_id;
