@@ -137,7 +137,8 @@ class table : public table_base {
 };
 
 /// What the function of database::transact() is given. Keys of tables are those of their first index. Every operation may
-/// end the attempt by an exception that the database catches (transaction.hpp, restart), and may throw std::bad_alloc.
+/// end the attempt by an exception that the database catches (transaction.hpp, restart), and may throw std::bad_alloc. What
+/// insert, update and erase throw undoes the transaction, even if the function catches it: transact() throws it again.
 class transaction {
  public:
   static constexpr std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max();
