@@ -44,8 +44,8 @@ class Examples(unittest.TestCase):
     def test_programs_compile_and_run(self) -> None:
         for page, text in self.programs(simulated=False):
             with self.subTest(page), tempfile.TemporaryDirectory() as scratch:
-                program = built(text, scratch, *FLAGS, linking=(f"{BUILD}/src/espalier/libespalier.a",
-                                                                f"{BUILD}/src/espalier/libespalier_map.a", "-lhwloc"))
+                libraries = [f"{BUILD}/src/espalier/libespalier{part}.a" for part in ("_oltp", "_maps", "", "_map")]
+                program = built(text, scratch, *FLAGS, linking=(*libraries, "-lhwloc"))
                 shown = subprocess.run([program], check=True, capture_output=True, text=True).stdout
                 if page == "README.md":
                     self.assertEqual(shown, "20 -> 1.5\n20: 1.5\n30: 0.75\n")
