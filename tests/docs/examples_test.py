@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "src" / "espalier" / "README.md",
          ROOT / "sim" / "README.md"]
 PROGRAM = re.compile(r"^```cpp\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)\)")
 CXX, BUILD, *FLAGS = sys.argv[1:]
 CACHE = list(filter(None, [shutil.which("ccache")]))
@@ -44,8 +45,8 @@ class Examples(unittest.TestCase):
     def test_programs_compile_and_run(self) -> None:
         for page, text in self.programs(simulated=False):
             with self.subTest(page), tempfile.TemporaryDirectory() as scratch:
-                program = built(text, scratch, *FLAGS, linking=(f"{BUILD}/src/espalier/libespalier.a",
-                                                                f"{BUILD}/src/espalier/libespalier_map.a", "-lhwloc"))
+                libraries = [f"{BUILD}/src/espalier/libespalier{part}.a" for part in ("_oltp", "_maps", "", "_map")]
+                program = built(text, scratch, *FLAGS, linking=(*libraries, "-lhwloc"))
                 shown = subprocess.run([program], check=True, capture_output=True, text=True).stdout
                 if page == "README.md":
                     self.assertEqual(shown, "20 -> 1.5\n20: 1.5\n30: 0.75\n")
@@ -67,7 +68,7 @@ class Examples(unittest.TestCase):
 
     def test_links_lead_somewhere(self) -> None:
         for page in PAGES:
-            for target in LINK.findall(page.read_text()):
+            for target in LINK.findall(BLOCK.sub("", page.read_text())):
                 if "://" not in target:
                     self.assertTrue((page.parent / target).exists(), f"{page.name}: {target}")
 

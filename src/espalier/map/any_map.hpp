@@ -74,6 +74,10 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
   [[nodiscard]] const map_properties& properties_of_chosen() const noexcept { return held_->properties; }
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
+  /// The first entry whose key is not smaller.
+  [[nodiscard]] std::optional<value_type> lower_bound(key k) const { return held_->lower_bound(k); }
+  [[nodiscard]] std::optional<value_type> lower_bound(guard_type&, key k) const { return lower_bound(k); }
+
   // Quiescent only, for tests and inspection.
 
   template <class Visitor>
@@ -104,6 +108,7 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
     virtual bool erase(key k) = 0;
     /// From the key on, in order, until visit() returns false.
     virtual void scan(key from, visit_function visit, void* visitor) const = 0;
+    [[nodiscard]] virtual std::optional<map_entry<key, value>> lower_bound(key k) const = 0;
     virtual std::size_t find_batch(std::span<const key> keys,
                                    std::span<std::optional<value>> results) const = 0;
     virtual std::size_t insert_batch(std::span<const map_entry<key, value>> entries) = 0;

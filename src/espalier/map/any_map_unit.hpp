@@ -29,6 +29,9 @@ class any_map_of final : public any_map::held {
   void scan(key from, any_map::visit_function visit, void* visitor) const override {
     map_.scan(from, [=](key k, value v) { return visit(visitor, k, v); });
   }
+  [[nodiscard]] std::optional<map_entry<key, value>> lower_bound(key k) const override {
+    return map_.lower_bound(k);
+  }
   std::size_t find_batch(std::span<const key> keys, std::span<std::optional<value>> results) const override {
     return map_.find_batch(keys, results);
   }

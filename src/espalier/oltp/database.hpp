@@ -104,7 +104,7 @@ class table : public table_base {
   /// the row alone. Throws std::logic_error if there are rows, std::bad_alloc.
   template <class Key>
   index<Row>& create_index(std::string name, uniqueness kind, Key /*key*/) {
-    if (!indexes().empty() && primary().first_from(0) != nullptr)
+    if (!indexes().empty() && primary().first_from(0).of != nullptr)
       throw std::logic_error("oltp: the table " + this->name() + " has rows; create the index " + name +
                              " before");
     return add<Key>(std::move(name), kind);
@@ -145,7 +145,8 @@ class table : public table_base {
 };
 
 /// What the function of database::transact() is given. Keys of tables are those of their first index. Every operation may
-/// end the attempt by an exception that the database catches (transaction.hpp, restart), and may throw std::bad_alloc.
+/// end the attempt by an exception that the database catches (transaction.hpp, restart), and may throw std::bad_alloc. What
+/// insert, update and erase throw undoes the transaction, even if the function catches it: transact() throws it again.
 class transaction {
  public:
   static constexpr std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max();

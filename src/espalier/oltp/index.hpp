@@ -84,17 +84,24 @@ class index_base {
       return true;
     });
   }
-  /// The first row whose key is not smaller, or null.
-  [[nodiscard]] row* first_from(std::uint64_t key) const {
-    row* first = nullptr;
-    scan(key, [&](std::uint64_t, row* r) {
-      first = r;
-      return false;
-    });
-    return first;
+  struct entry_of_row {
+    std::uint64_t key = 0;
+    row* of = nullptr;  ///< null: there is none
+    friend bool operator==(const entry_of_row&, const entry_of_row&) = default;
+  };
+  /// The first row whose key is not smaller: an insert of the key would come before it.
+  [[nodiscard]] entry_of_row first_from(std::uint64_t key) const {
+    while (const auto at = map_.lower_bound(key)) {
+      if (is_unique()) return {at->key, to_row(at->value)};
+      // order (1): first, acquire
+      if (const entry* const e = to_list(at->value)->first.load(std::memory_order_acquire))
+        return {at->key, e->to};
+      // Its last row has left, and the list is about to.
+      if (at->key == ~std::uint64_t{0}) break;
+      key = at->key + 1;
+    }
+    return {};
   }
-  /// Before which row an insert of this key would come: the first with the key, or the first with a larger one.
-  [[nodiscard]] row* successor(std::uint64_t key) const { return first_from(key); }
 
  private:
   // Orderings

@@ -16,8 +16,6 @@ namespace espalier::oltp {
 namespace {
 
 constexpr std::size_t least_slots = 64;
-/// Looks at a row that is dead and still in an index, until it counts as one that could not leave it.
-constexpr unsigned looks_at_dead = 64;
 
 std::size_t slot_of(const row* r, std::size_t slots) noexcept {
   return (reinterpret_cast<std::uintptr_t>(r) * 0x9E3779B97F4A7C15U >> 20) & (slots - 1);
@@ -138,6 +136,7 @@ void transaction_core::begin(std::uint64_t age, bool sampled) {
   guard_.emplace(shared_.domain.pin());
   age_ = age;
   doomed_.reset();
+  failed_ = nullptr;
   sampled_ = sampled;
   if (sampled) {
     switches_ = context_switches();
@@ -160,12 +159,14 @@ void transaction_core::end() noexcept {
   ends_.clear();
   keys_.clear();
   memory_.reset();
+  has_erased_ = false;
   guard_.reset();
 }
 
 void transaction_core::commit() {
   assert(is_running());
   if (doomed_) throw restart{*doomed_};
+  if (failed_ != nullptr) std::rethrow_exception(failed_);
   if (!locks()) commit_silo();
   // From here on nothing fails.
   for (const access& a : accesses_) {
@@ -366,8 +367,7 @@ bool transaction_core::is_there(const access& a) const noexcept {
 }
 
 transaction_core::found transaction_core::find(index_base& in, std::uint64_t key, intent i) {
-  backoff pause;
-  for (unsigned looks = 0;; ++looks) {
+  while (true) {
     row* r = nullptr;
     {
       const index_time counted(*this);
@@ -378,11 +378,6 @@ transaction_core::found transaction_core::find(index_base& in, std::uint64_t key
       const access& a = accesses_[at];
       if (is_there(a) && in.key_of(contents(a)) == key) return {contents(a), at};
       if (a.erased) return {};
-      // It was erased since the index had it, or it stays there for want of memory.
-      if (locks() && !is_there(a) && looks < looks_at_dead) {
-        pause.wait();
-        continue;
-      }
     }
     if (confirms_absence(in, key, r)) return {};
   }
@@ -428,15 +423,17 @@ bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* 
     part_.resize(base);
     return true;
   }
-  if (seen != nullptr) return true;  // its lock is the key's
-  row* const behind = in.successor(key);
-  if (behind != nullptr)
-    static_cast<void>(read(behind, intent::read));
+  // Its lock is the key's as long as the index has it: it leaves after this transaction, or for want of memory stays.
+  if (seen != nullptr) return in.find(key) == seen;
+  const index_base::entry_of_row behind = in.first_from(key);
+  // The key may have been inserted before the look for what is behind it.
+  if (behind.of != nullptr && behind.key == key) return false;
+  if (behind.of != nullptr)
+    static_cast<void>(read(behind.of, intent::read));
   else
     lock_end(in);
   const index_time counted(*this);
-  // The key itself may have been inserted before the look for what is behind it.
-  return in.successor(key) == behind && in.find(key) == nullptr;
+  return in.first_from(key) == behind;
 }
 
 // Ranges -------------------------------------------------------------------------------------------------------------
@@ -499,7 +496,7 @@ void transaction_core::note_range(index_base& in, std::uint64_t from, std::uint6
   const std::size_t first = range_rows_.size();
   for (std::size_t n = base; n < part_.size(); ++n) {
     const access& a = accesses_[known(part_[n].of)];
-    if (!a.inserted && (a.number & row_lock::absent) == 0 && !has_linked(in, part_[n].key, a.of))
+    if (!a.inserted && (a.number & row_lock::absent) == 0 && !has_linked(in, part_[n].key, a))
       range_rows_.push_back(a.of);
   }
   ranges_.push_back({&in, from, to, first, range_rows_.size() - first});
@@ -513,10 +510,24 @@ transaction_core::found transaction_core::visible(index_base& in, const part_ent
   return {contents(a), at};
 }
 
-bool transaction_core::has_linked(const index_base& in, std::uint64_t key, const row* r) const noexcept {
-  return std::any_of(changes_.begin(), changes_.end(), [&](const index_change& c) {
-    return c.inserted && c.in == &in && c.key == key && c.of == r;
+/// Whether the attempt has put the row, one of others, under this key.
+bool transaction_core::has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept {
+  return a.writes && std::any_of(changes_.begin(), changes_.end(), [&](const index_change& c) {
+           return c.inserted && c.in == &in && c.key == key && c.of == a.of;
+         });
+}
+
+/// Several attempts under Silo may have put a row under one key, or it stays there for want of memory.
+void transaction_core::drop_duplicates(index_base& in, std::size_t base) {
+  // relaxed: a row that was left over since then is no duplicate before its next change.
+  if (in.is_unique() || (locks() && shared_.left_over.load(std::memory_order_relaxed) == nullptr)) return;
+  const auto first = part_.begin() + static_cast<std::ptrdiff_t>(base);
+  const auto last = std::remove_if(first, part_.end(), [&](const part_entry& e) {
+    access& a = accesses_[known(e.of)];
+    return in.key_of(contents(a)) == e.key && std::exchange(a.listed, true);
   });
+  part_.erase(last, part_.end());
+  for (auto e = first; e != part_.end(); ++e) accesses_[known(e->of)].listed = false;
 }
 
 // Changes ------------------------------------------------------------------------------------------------------------
@@ -546,16 +557,22 @@ void transaction_core::follow_keys(std::uint32_t at, std::size_t keys) {
 }
 
 void transaction_core::erase(const found& one) {
-  make_writable(one.access);
-  row* const r = accesses_[one.access].of;
-  for (const auto& in : r->of->indexes())
-    changes_.push_back({in.get(), in->key_of(contents(accesses_[one.access])), r, false});
-  accesses_[one.access].erased = true;
+  whole([&] {
+    make_writable(one.access);
+    row* const r = accesses_[one.access].of;
+    for (const auto& in : r->of->indexes())
+      changes_.push_back({in.get(), in->key_of(contents(accesses_[one.access])), r, false});
+    accesses_[one.access].erased = has_erased_ = true;
+  });
 }
 
 bool transaction_core::insert(table_base& into, const std::byte* data) {
+  return whole([&] { return insert_row(into, data); });
+}
+
+bool transaction_core::insert_row(table_base& into, const std::byte* data) {
   // Over a row that this attempt has erased: that row comes to life again.
-  if (!changes_.empty()) {
+  if (has_erased_) {
     const index_time counted(*this);
     row* const r = into.primary().find(into.primary().key_of(data));
     const std::uint32_t at = r != nullptr ? known(r) : none;
@@ -589,7 +606,7 @@ bool transaction_core::insert(table_base& into, const std::byte* data) {
       if (linked == in) break;
       changes_.push_back({linked.get(), linked->key_of(data), r, false});
     }
-    accesses_[at].erased = true;
+    accesses_[at].writes = accesses_[at].erased = has_erased_ = true;
     return false;
   }
   return true;
@@ -611,46 +628,53 @@ bool transaction_core::revive(table_base& into, const std::byte* data, std::uint
   return true;
 }
 
+std::vector<transaction_core::index_change>::iterator transaction_core::removal_of(const index_base& in,
+                                                                                   std::uint64_t key,
+                                                                                   std::uint32_t at) {
+  const access& a = accesses_[at];
+  if (!a.writes) return changes_.end();
+  return std::find_if(changes_.begin(), changes_.end(), [&](const index_change& c) {
+    return !c.inserted && c.in == &in && c.key == key && c.of == a.of;
+  });
+}
+
 bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at) {
   row* const r = accesses_[at].of;
   // It is there still, and was to be removed.
-  const auto removal = std::find_if(changes_.begin(), changes_.end(), [&](const index_change& c) {
-    return !c.inserted && c.in == &in && c.key == key && c.of == r;
-  });
-  if (removal != changes_.end()) {
+  if (const auto removal = removal_of(in, key, at); removal != changes_.end()) {
     changes_.erase(removal);
     return true;
   }
-  changes_.reserve(changes_.size() + 1);
-  backoff pause;
-  for (unsigned looks = 0;; ++looks) {
-    if (in.is_unique()) {
-      row* present = nullptr;
-      {
-        const index_time counted(*this);
+  if (changes_.size() == changes_.capacity()) changes_.reserve(2 * changes_.size() + 8);
+  while (true) {
+    index_base::entry_of_row behind;
+    row* present = nullptr;
+    {
+      const index_time counted(*this);
+      if (locks()) {
+        behind = in.first_from(key);
+        if (in.is_unique() && behind.of != nullptr && behind.key == key) present = behind.of;
+      } else if (in.is_unique()) {
         present = in.find(key);
       }
-      if (present != nullptr) {
-        if (present->left_over.load(std::memory_order_relaxed)) {  // relaxed: a hint
-          in.remove(*guard_, key, present);
-          continue;
-        }
-        const std::uint32_t other = read(present, intent::read);
-        if (accesses_[other].erased)
-          throw std::logic_error("oltp: the row with the key " + std::to_string(key) + " of the index " +
-                                 in.name() +
-                                 " was erased in this transaction; insert another one in the next");
-        if (is_there(accesses_[other])) {
-          if (in.key_of(contents(accesses_[other])) == key) return false;
-          give_up(abort_reason::key_in_transit);
-        }
-        if (!locks() || looks == looks_at_dead) give_up(abort_reason::key_in_transit);
-        pause.wait();
-        continue;
-      }
+    }
+    if (present != nullptr) {
+      const bool itself = present == r;
+      const std::uint32_t other = read(present, intent::read);
+      const access& a = accesses_[other];
+      if (!itself && is_there(a) && in.key_of(contents(a)) == key) return false;
+      if (!itself && removal_of(in, key, other) != changes_.end())
+        throw std::logic_error("oltp: a row has left the key " + std::to_string(key) + " of the index " +
+                               in.name() + " in this transaction; give it to another one in the next");
+      if (present->left_over.load(std::memory_order_relaxed))  // relaxed: a hint
+        remove_left_over(in, key, other);
+      else if (!locks())
+        give_up(abort_reason::key_in_transit);
+      // Else it has left the key while this transaction waited for its lock.
+      continue;
     }
     if (locks()) {
-      if (!link_before_successor(in, key, r)) continue;
+      if (!link_before(in, behind, key, r)) continue;
     } else {
       const index_time counted(*this);
       if (!in.insert(key, r)) continue;
@@ -660,17 +684,37 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
   }
 }
 
-/// With the gap locked for the moment. False if it has changed.
-bool transaction_core::link_before_successor(index_base& in, std::uint64_t key, row* r) {
-  row* behind = nullptr;
-  {
-    const index_time counted(*this);
-    behind = in.successor(key);
+/// A row of a unique index stayed under a key that it no longer has, for want of memory. It leaves it now, unless it has
+/// it again.
+void transaction_core::remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at) {
+  row* const r = accesses_[at].of;
+  if (locks()) {
+    // Exclusive: no other transaction is about to give it the key.
+    lock(*r->lock, accesses_[at].held, lock_mode::exclusive);
+    in.remove(*guard_, key, r);
+    return;
   }
-  row_lock& gap = behind != nullptr ? *behind->lock : in.end_lock();
+  if (!r->lock->try_lock_number()) give_up(abort_reason::key_in_transit);
+  std::uint64_t number = r->lock->number() & ~row_lock::locked;
+  try {
+    if ((number & row_lock::absent) != 0 || in.key_of(r->data) != key) {
+      in.remove(*guard_, key, r);
+      number += row_lock::one_number;  // attempts that are about to give it the key do not commit
+    }
+  } catch (...) {
+    r->lock->install(number);
+    throw;
+  }
+  r->lock->install(number);
+}
+
+/// With the gap before that entry locked for the moment. False if it has changed.
+bool transaction_core::link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
+                                   row* r) {
+  row_lock& gap = behind.of != nullptr ? *behind.of->lock : in.end_lock();
   lock_mode before = lock_mode::none;
-  if (behind != nullptr) {
-    if (const std::uint32_t at = known(behind); at != none) before = accesses_[at].held;
+  if (behind.of != nullptr) {
+    if (const std::uint32_t at = known(behind.of); at != none) before = accesses_[at].held;
   } else {
     for (const auto& [known_index, held] : ends_) {
       if (known_index == &in) before = held;
@@ -691,7 +735,7 @@ bool transaction_core::link_before_successor(index_base& in, std::uint64_t key, 
   };
   const restored after{*this, gap, before};
   const index_time counted(*this);
-  return in.successor(key) == behind && in.insert(key, r);
+  return in.first_from(key) == behind && in.insert(key, r);
 }
 
 // Silo's commit ------------------------------------------------------------------------------------------------------
@@ -746,6 +790,8 @@ void transaction_core::install() noexcept {
 }
 
 bool transaction_core::is_sound() noexcept {
+  // The program has caught the end of the attempt, and has thrown another exception.
+  if (doomed_ && *doomed_ != abort_reason::rolled_back) return false;
   if (locks()) return true;
   try {
     return reads_hold() && ranges_hold();
@@ -770,7 +816,7 @@ bool transaction_core::ranges_hold() {
     one.in->scan(one.from, [&](std::uint64_t key, row* r) {
       if (key > one.to) return false;
       const std::uint32_t at = known(r);
-      const bool own = at != none && (accesses_[at].inserted || has_linked(*one.in, key, r));
+      const bool own = at != none && (accesses_[at].inserted || has_linked(*one.in, key, accesses_[at]));
       if (own) return true;
       const std::uint64_t now = r->lock->number();
       const bool locked_by_other = (now & row_lock::locked) != 0 && (at == none || !accesses_[at].writes);

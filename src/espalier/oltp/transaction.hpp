@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,10 +35,10 @@
 //
 // No phantoms, over any map:
 //   locking   The lock of a row guards the gap before the row too, in each index (next-key locking; Mohan, "ARIES/KVL",
-//             VLDB 1990). The gap behind the last row has a lock of its own. Who reads a range, or that a key is absent, locks
-//             the rows and the one behind them, and looks into the index once more: what has come between is locked as well.
-//             Who inserts a key locks the row behind it exclusively for the moment of the insert. The new row is locked by
-//             then. An erased row stays in the indexes, locked, until the commit.
+//             VLDB 1990). The gap behind the last row has a lock of its own. A transaction that reads a range, or that a
+//             key is absent, locks the rows and the one behind them, and looks into the index once more: what has come
+//             between is locked as well. One that inserts a key locks the row behind it exclusively for the moment of the
+//             insert. The new row is locked by then. An erased row stays in the indexes, locked, until the commit.
 //   Silo      A row is inserted into the indexes when the transaction inserts it, marked absent. A commit scans each range
 //             that it has read once more, after it has locked what it writes: of two transactions that insert into each
 //             other's ranges one sees the other's row.
@@ -139,7 +140,7 @@ class transaction_core {
 
   /// The age orders transactions under WAIT_DIE: it stays over the attempts. Throws std::bad_alloc.
   void begin(std::uint64_t age, bool sampled);
-  /// Throws restart, and has then undone everything.
+  /// Throws restart, what a change has thrown, and std::bad_alloc.
   void commit();
   void roll_back(abort_reason why) noexcept;
   /// Whether what the attempt has read was there at one moment.
@@ -147,7 +148,8 @@ class transaction_core {
   [[noreturn]] void ask_for_roll_back() { give_up(abort_reason::rolled_back); }
   [[nodiscard]] bool is_running() const noexcept { return guard_.has_value(); }
 
-  // Rows. All throw restart, std::bad_alloc, and what key functions throw.
+  // Rows. All throw restart, std::bad_alloc, and what key functions throw. What update, insert and erase throw ends the
+  // attempt, also where the program catches it: commit() throws it again.
 
   /// A row as the attempt sees it.
   struct found {
@@ -163,10 +165,12 @@ class transaction_core {
   /// std::logic_error if the primary key has changed.
   template <class Change>
   void update(const found& one, Change&& change) {
-    make_writable(one.access);
-    const std::size_t keys = note_keys(one.access);
-    change(contents(accesses_[one.access]));
-    follow_keys(one.access, keys);
+    whole([&] {
+      make_writable(one.access);
+      const std::size_t keys = note_keys(one.access);
+      change(contents(accesses_[one.access]));
+      follow_keys(one.access, keys);
+    });
   }
   void erase(const found& one);
   /// False if a unique index has the row's key.
@@ -179,7 +183,9 @@ class transaction_core {
     const std::size_t base = part_.size();
     while (true) {
       const range_read part = read_range(in, from, to, i, at_once);
-      for (std::size_t n = base; n < part_.size(); ++n) {
+      drop_duplicates(in, base);
+      // Not to part_.size(): a scan inside visit() that has ended by an exception leaves its rows there.
+      for (std::size_t n = base, end = part_.size(); n < end; ++n) {
         const found one = visible(in, part_[n]);
         if (one && !visit(one)) {
           part_.resize(base);
@@ -206,6 +212,7 @@ class transaction_core {
     bool writes = false;
     bool inserted = false;
     bool erased = false;
+    bool listed = false;        ///< in the part of a range that drop_duplicates() looks at
     bool read = false;          ///< Silo: the number is validated
     std::uint64_t number = 0;   ///< Silo: when it was read
     std::byte* copy = nullptr;  ///< locking: the former contents; Silo: the contents as the attempt has them
@@ -251,6 +258,17 @@ class transaction_core {
     return locks() || a.copy == nullptr ? a.of->data : a.copy;
   }
 
+  /// A change of rows and indexes. Half of one may not be committed.
+  template <class Change>
+  decltype(auto) whole(Change&& change) {
+    try {
+      return change();
+    } catch (...) {
+      if (failed_ == nullptr) failed_ = std::current_exception();
+      throw;
+    }
+  }
+
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   [[nodiscard]] std::uint32_t known(const row* r) const noexcept;
   [[nodiscard]] std::uint32_t note(row* r);
@@ -268,15 +286,21 @@ class transaction_core {
   void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t base);
   [[nodiscard]] std::size_t note_keys(std::uint32_t at);
   void follow_keys(std::uint32_t at, std::size_t keys);
+  [[nodiscard]] std::vector<index_change>::iterator removal_of(const index_base& in, std::uint64_t key,
+                                                               std::uint32_t at);
   [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
-  [[nodiscard]] bool link_before_successor(index_base& in, std::uint64_t key, row* r);
+  [[nodiscard]] bool link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
+                                 row* r);
+  [[nodiscard]] bool insert_row(table_base& into, const std::byte* data);
   [[nodiscard]] bool revive(table_base& into, const std::byte* data, std::uint32_t at);
   [[nodiscard]] range_read read_range(index_base& in, std::uint64_t from, std::uint64_t to, intent i,
                                       std::size_t at_once);
   [[nodiscard]] part_end collect(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t at_once,
                                  std::vector<part_entry>& into);
   [[nodiscard]] found visible(index_base& in, const part_entry& e) const;
-  [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const row* r) const noexcept;
+  [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept;
+  void drop_duplicates(index_base& in, std::size_t base);
+  void remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at);
   void commit_silo();
   [[nodiscard]] bool reads_hold() const noexcept;
   [[nodiscard]] bool ranges_hold();
@@ -293,7 +317,9 @@ class transaction_core {
   std::optional<epoch_domain::guard> guard_;
   std::uint64_t age_ = 0;
   std::optional<abort_reason> doomed_;  ///< a program that catches what it should not may not commit
+  std::exception_ptr failed_;           ///< the same
   std::uint64_t number_ = 0;
+  bool has_erased_ = false;  ///< a row, or one whose insert has failed
   arena memory_;
   std::vector<access> accesses_;
   std::vector<std::uint32_t> table_;  ///< open addressing: 1 + index of the access; 0: none

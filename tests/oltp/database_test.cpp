@@ -1,0 +1,979 @@
+// The database: what transactions see and leave behind, alone and in scenes of threads, for each protocol and some maps.
+
+#include "espalier/oltp/database.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <new>
+#include <ostream>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "support/allocation_failure.hpp"
+#include "support/on_threads.hpp"
+
+namespace espalier::oltp {
+namespace {
+
+using test::on_threads;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr std::uint64_t last_key = transaction::last_key;
+
+struct item {
+  std::uint64_t id = 0;
+  std::uint64_t group = 0;
+  std::uint64_t code = 0;
+  std::int64_t amount = 0;
+
+  friend bool operator==(const item&, const item&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const item& i) {
+    return out << i.id << '/' << i.group << '/' << i.code << '/' << i.amount;
+  }
+};
+
+/// A table with an index of several rows a key and a unique one.
+struct shop {
+  database db;
+  table<item>& items;
+  index<item>& by_group;
+  index<item>& by_code;
+
+  explicit shop(const database_options& o)
+      : db(o),
+        items(db.create_table<item>("items", [](const item& i) { return i.id; })),
+        by_group(items.create_index("by group", uniqueness::many, [](const item& i) { return i.group; })),
+        by_code(items.create_index("by code", uniqueness::unique, [](const item& i) { return i.code; })) {}
+
+  void fill(const std::vector<item>& all) {
+    db.transact([&](transaction& t) {
+      for (const item& i : all) EXPECT_TRUE(t.insert(items, i)) << i;
+    });
+  }
+  /// Rows with these keys, code 100 + key, and group key % 3.
+  void fill(std::uint64_t from, std::uint64_t to) {
+    std::vector<item> all;
+    for (std::uint64_t id = from; id <= to; ++id) all.push_back({id, id % 3, 100 + id, 0});
+    fill(all);
+  }
+};
+
+template <class Index>
+std::vector<std::uint64_t> ids(transaction& t, Index& in, std::uint64_t from = 0,
+                               std::uint64_t to = last_key) {
+  std::vector<std::uint64_t> seen;
+  t.scan(in, from, to, [&](const item& i) { seen.push_back(i.id); });
+  return seen;
+}
+
+/// All rows, as each index has them.
+std::vector<std::vector<item>> contents(shop& s) {
+  std::vector<std::vector<item>> all;
+  s.db.transact([&](transaction& t) {
+    all.assign(3, {});
+    t.scan(s.items, 0, last_key, [&](const item& i) { all[0].push_back(i); });
+    t.scan(s.by_group, 0, last_key, [&](const item& i) { all[1].push_back(i); });
+    t.scan(s.by_code, 0, last_key, [&](const item& i) { all[2].push_back(i); });
+  });
+  for (const auto& one : all) EXPECT_EQ(one.size(), all[0].size());
+  return all;
+}
+
+template <class Exception = std::logic_error>
+std::string message_of(const std::function<void()>& misuse) {
+  try {
+    misuse();
+  } catch (const Exception& thrown) {
+    return thrown.what();
+  }
+  return "no exception";
+}
+
+using engine = std::tuple<protocol, std::string>;
+
+class databases : public testing::TestWithParam<engine> {
+ protected:
+  static database_options options() {
+    return {.map = std::get<1>(GetParam()), .by = std::get<0>(GetParam()), .commits_per_epoch = 2};
+  }
+  shop s{options()};
+};
+
+INSTANTIATE_TEST_SUITE_P(engines, databases,
+                         testing::Combine(testing::ValuesIn(all_protocols),
+                                          testing::Values("ordered_map", "ticket", "locked_map")),
+                         [](const testing::TestParamInfo<engine>& one) {
+                           return std::string(to_string(std::get<0>(one.param))) + "_" +
+                                  std::get<1>(one.param);
+                         });
+
+TEST_P(databases, run_the_first_program) {
+  struct account {
+    std::uint64_t id;
+    std::int64_t balance;
+  };
+  database bank(options());
+  auto& accounts = bank.create_table<account>("accounts", [](const account& a) { return a.id; });
+  EXPECT_TRUE(bank.transact([&](auto& t) {
+    t.insert(accounts, {1, 100});
+    t.insert(accounts, {2, 0});
+  }));
+  EXPECT_TRUE(bank.transact([&](auto& t) {
+    t.update(accounts, 1, [](account& a) { a.balance -= 10; });
+    t.update(accounts, 2, [](account& a) { a.balance += 10; });
+  }));
+  bank.transact([&](auto& t) {
+    EXPECT_EQ(t.find(accounts, 1)->balance, 90);
+    EXPECT_EQ((*t.find(accounts, 2)).balance, 10);
+    EXPECT_FALSE(t.find(accounts, 3));
+  });
+  EXPECT_EQ(bank.counts().commits, 3U);
+  EXPECT_EQ(bank.counts().attempts(), 3U);
+  EXPECT_GT(bank.counts().index_operations, 0U);
+}
+
+// One transaction alone.
+
+TEST_P(databases, a_transaction_sees_what_it_has_done) {
+  s.fill(1, 3);
+  s.db.transact([&](transaction& t) {
+    EXPECT_TRUE(t.insert(s.items, {4, 7, 104, 1}));
+    EXPECT_FALSE(t.insert(s.items, {4, 7, 105, 2})) << "its own key";
+    EXPECT_FALSE(t.insert(s.items, {1, 7, 105, 2})) << "a key of before";
+    EXPECT_EQ(t.find(s.items, 4)->amount, 1);
+    EXPECT_EQ(t.find(s.by_code, 104)->id, 4U);
+    EXPECT_TRUE(t.update(s.items, 4, [](item& i) { i.amount = 5; }));
+    EXPECT_EQ(t.find(s.items, 4)->amount, 5);
+    EXPECT_FALSE(t.update(s.items, 9, [](item&) { FAIL(); }));
+    EXPECT_TRUE(t.erase(s.items, 2));
+    EXPECT_FALSE(t.erase(s.items, 2));
+    EXPECT_FALSE(t.find(s.items, 2));
+    EXPECT_FALSE(t.find(s.by_code, 102));
+    EXPECT_THAT(ids(t, s.items), ElementsAre(1, 3, 4));
+    EXPECT_THAT(ids(t, s.by_code), ElementsAre(1, 3, 4));
+    EXPECT_THAT(ids(t, s.by_group), ElementsAre(3, 1, 4));
+  });
+  EXPECT_EQ(contents(s)[0], (std::vector<item>{{1, 1, 101, 0}, {3, 0, 103, 0}, {4, 7, 104, 5}}));
+}
+
+TEST_P(databases, a_key_is_inserted_and_erased_in_turn) {
+  s.fill(1, 3);
+  s.db.transact([&](transaction& t) {
+    for (std::int64_t n = 0; n < 3; ++n) {
+      EXPECT_TRUE(t.erase(s.items, 2)) << "of before, and then of its own";
+      EXPECT_THAT(ids(t, s.items), ElementsAre(1, 3));
+      EXPECT_TRUE(t.insert(s.items, {2, 5, 102, n}));
+      EXPECT_TRUE(t.insert(s.items, {8, 5, 108, n}));
+      EXPECT_TRUE(t.erase(s.items, 8));
+      EXPECT_EQ(t.find(s.by_code, 102)->amount, n);
+      EXPECT_THAT(ids(t, s.by_group, 5, 5), ElementsAre(2));
+    }
+    EXPECT_TRUE(t.insert(s.items, {8, 5, 109, 9}));
+  });
+  s.db.transact([&](transaction& t) {
+    EXPECT_THAT(ids(t, s.items), ElementsAre(1, 2, 3, 8));
+    EXPECT_THAT(ids(t, s.by_group), ElementsAre(3, 1, 8, 2)) << "group 2 has none";
+    EXPECT_FALSE(t.find(s.by_code, 108));
+    EXPECT_TRUE(t.erase(s.items, 8));
+  });
+  s.db.transact([&](transaction& t) { EXPECT_TRUE(t.insert(s.items, {8, 5, 108, 0})); });
+}
+
+TEST_P(databases, an_insert_that_fails_leaves_nothing_behind) {
+  s.fill(1, 2);
+  const auto before = contents(s);
+  s.db.transact(
+      [&](transaction& t) { EXPECT_FALSE(t.insert(s.items, {3, 5, 101, 0})) << "its code is there"; });
+  EXPECT_EQ(contents(s), before);
+  s.db.transact([&](transaction& t) {
+    EXPECT_FALSE(t.insert(s.items, {3, 5, 101, 0}));
+    EXPECT_FALSE(t.find(s.items, 3));
+    EXPECT_THAT(ids(t, s.by_group, 5, 5), IsEmpty());
+    EXPECT_TRUE(t.insert(s.items, {3, 5, 103, 0})) << "the same transaction may insert the key after that";
+    EXPECT_TRUE(t.erase(s.items, 2));
+    EXPECT_FALSE(t.insert(s.items, {2, 6, 103, 0})) << "over an erased row, too";
+    EXPECT_FALSE(t.find(s.items, 2));
+  });
+  s.db.transact([&](transaction& t) {
+    EXPECT_THAT(ids(t, s.items), ElementsAre(1, 3));
+    EXPECT_THAT(ids(t, s.by_group), ElementsAre(1, 3));
+    EXPECT_THAT(ids(t, s.by_code), ElementsAre(1, 3));
+  });
+}
+
+TEST_P(databases, an_update_changes_the_keys_of_other_indexes_there_and_back) {
+  s.fill(1, 3);
+  const auto set = [](std::uint64_t group, std::uint64_t code) {
+    return [=](item& i) {
+      i.group = group;
+      i.code = code;
+    };
+  };
+  s.db.transact([&](transaction& t) {
+    for (int n = 0; n < 2; ++n) {
+      t.update(s.items, 2, set(9, 50));
+      EXPECT_THAT(ids(t, s.by_group), ElementsAre(3, 1, 2));
+      EXPECT_EQ(t.find(s.by_code, 50)->id, 2U);
+      EXPECT_FALSE(t.find(s.by_code, 102));
+      t.update(s.items, 2, set(2, 102));
+      EXPECT_THAT(ids(t, s.by_code), ElementsAre(1, 2, 3));
+      EXPECT_THAT(ids(t, s.by_group, 9, 9), IsEmpty());
+    }
+  });
+  EXPECT_EQ(contents(s)[1], (std::vector<item>{{3, 0, 103, 0}, {1, 1, 101, 0}, {2, 2, 102, 0}}));
+  s.db.transact([&](transaction& t) { t.update(s.items, 2, set(0, 200)); });
+  s.db.transact([&](transaction& t) {
+    EXPECT_THAT(ids(t, s.by_group), ElementsAre(2, 3, 1)) << "the newest first";
+    EXPECT_THAT(ids(t, s.by_code), ElementsAre(1, 3, 2));
+    EXPECT_TRUE(t.insert(s.items, {4, 2, 102, 0})) << "what it has left is free";
+  });
+}
+
+TEST_P(databases, a_duplicate_key_of_an_update_ends_the_transaction) {
+  s.fill(1, 3);
+  const auto before = contents(s);
+  const auto duplicate = [&](transaction& t) {
+    t.update(s.items, 1, [](item& i) {
+      i.group = 8;
+      i.code = 102;
+    });
+  };
+  EXPECT_EQ(message_of<duplicate_key>([&] { s.db.transact(duplicate); }),
+            "oltp: the index by code of items has the key 102");
+  EXPECT_EQ(contents(s), before);
+  // Also where the function catches it: half of an update is not committed.
+  EXPECT_THROW(s.db.transact([&](transaction& t) {
+    try {
+      duplicate(t);
+    } catch (const duplicate_key&) {
+    }
+  }),
+               duplicate_key);
+  EXPECT_THROW(s.db.transact([&](transaction& t) {
+    try {
+      t.update(s.items, 1, [](item& i) {
+        i.id = 77;
+        throw std::range_error("half");
+      });
+    } catch (const std::range_error&) {
+    }
+  }),
+               std::range_error);
+  EXPECT_EQ(contents(s), before);
+}
+
+TEST_P(databases, the_smallest_and_the_largest_key) {
+  s.fill({{0, 0, 0, 1}, {last_key, last_key, last_key, 2}, {5, 5, 5, 3}, {6, last_key, last_key - 1, 4}});
+  s.db.transact([&](transaction& t) {
+    EXPECT_EQ(t.find(s.items, 0)->amount, 1);
+    EXPECT_EQ(t.find(s.by_code, last_key)->amount, 2);
+    EXPECT_THAT(ids(t, s.items), ElementsAre(0, 5, 6, last_key));
+    EXPECT_THAT(ids(t, s.items, 0, 0), ElementsAre(0));
+    EXPECT_THAT(ids(t, s.items, 6, last_key), ElementsAre(6, last_key));
+    EXPECT_THAT(ids(t, s.items, last_key, last_key), ElementsAre(last_key));
+    EXPECT_THAT(ids(t, s.by_group, last_key), ElementsAre(6, last_key));
+    EXPECT_THAT(ids(t, s.items, 7, 6), IsEmpty());
+    EXPECT_EQ(t.first(s.items.primary_index(), 0, last_key)->id, 0U);
+    EXPECT_EQ(t.first(s.items.primary_index(), 7, last_key)->id, last_key);
+    EXPECT_FALSE(t.first(s.items.primary_index(), 1, 4));
+    EXPECT_TRUE(t.erase(s.items, last_key));
+    EXPECT_TRUE(t.erase(s.items, 0));
+    EXPECT_THAT(ids(t, s.items), ElementsAre(5, 6));
+    EXPECT_FALSE(t.find(s.items, last_key));
+    EXPECT_EQ(t.first(s.items.primary_index(), 0, last_key)->id, 5U);
+  });
+  s.db.transact([&](transaction& t) { EXPECT_TRUE(t.insert(s.items, {last_key, 1, 1, 1})); });
+}
+
+TEST_P(databases, find_several_at_once) {
+  s.fill(1, 60);
+  s.db.transact([&](transaction& t) {
+    t.erase(s.items, 10);
+    t.insert(s.items, {70, 0, 170, 7});
+    t.update(s.items, 11, [](item& i) { i.amount = 11; });
+    std::vector<std::uint64_t> keys;
+    for (std::uint64_t k = 75; k-- > 0;) keys.push_back(k);
+    std::vector<found_row<item>> rows(keys.size());
+    t.find_batch(s.items, keys, std::span(rows));
+    for (std::size_t n = 0; n < keys.size(); ++n) {
+      const bool there = (keys[n] >= 1 && keys[n] <= 60 && keys[n] != 10) || keys[n] == 70;
+      ASSERT_EQ(static_cast<bool>(rows[n]), there) << keys[n];
+      if (there) {
+        EXPECT_EQ(rows[n]->id, keys[n]);
+      }
+    }
+    t.update(rows[74 - 20], [](item& i) { i.amount = 20; });
+    EXPECT_EQ(rows[74 - 11]->amount, 11);
+    EXPECT_EQ(t.find(s.items, 20)->amount, 20);
+    t.find_batch(s.items, {}, std::span<found_row<item>>());
+  });
+}
+
+// Scans whose visitors do everything.
+
+TEST_P(databases, visitors_may_change_what_they_visit) {
+  s.fill(1, 100);
+  s.db.transact([&](transaction& t) {
+    std::uint64_t visited = 0;
+    t.scan(
+        s.items, 1, 99,
+        [&](const found_row<item>& r) {
+          ++visited;
+          const std::uint64_t id = r->id;
+          if (id % 4 == 0) return t.erase(r);
+          if (id % 4 == 1) t.update(r, [](item& i) { i.group = 50; });
+          if (id == 17) {
+            EXPECT_FALSE(t.insert(s.items, {18, 0, 999, 0}));
+          }
+          if (id % 10 == 3) {
+            EXPECT_TRUE(t.insert(s.items, {1000 + id, 0, 2000 + id, 0}));
+            t.erase(s.items, id + 1);
+          }
+          t.update(r, [](item& i) { ++i.amount; });
+        },
+        intent::write);
+    EXPECT_EQ(visited, 99U - 10U) << "ten were erased before";
+    EXPECT_EQ(ids(t, s.by_group, 50, 50).size(), 25U);
+  });
+  std::uint64_t rows = 0;
+  const auto after = contents(s);
+  for (const item& i : after[0]) {
+    ++rows;
+    EXPECT_TRUE(i.id % 4 != 0 || i.id == 100 || i.id > 1000) << i;
+    EXPECT_EQ(i.amount, i.id < 100 ? 1 : 0) << i;
+  }
+  EXPECT_EQ(rows, 1U + 99U - 24U - 5U + 10U);
+}
+
+TEST_P(databases, scans_stop_and_nest) {
+  s.fill(1, 50);
+  s.db.transact([&](transaction& t) {
+    std::uint64_t outer = 0;
+    std::uint64_t inner = 0;
+    t.scan(s.items, 0, last_key, [&](const item& i) {
+      ++outer;
+      t.scan(s.by_group, i.group, i.group, [&](const item& other) {
+        ++inner;
+        EXPECT_EQ(other.group, i.group);
+        return inner % 7 != 0;
+      });
+      return i.id != 40;
+    });
+    EXPECT_EQ(outer, 40U);
+    EXPECT_GT(inner, outer);
+    // A scan that ends by an exception inside another one.
+    std::vector<std::uint64_t> seen;
+    t.scan(s.items, 1, 3, [&](const item& i) {
+      seen.push_back(i.id);
+      try {
+        t.scan(s.items, 30, 40, [](const item&) { throw std::range_error("enough"); });
+      } catch (const std::range_error&) {
+      }
+    });
+    EXPECT_THAT(seen, ElementsAre(1, 2, 3));
+  });
+}
+
+// What is undone.
+
+TEST_P(databases, undo_rows_and_indexes) {
+  s.fill(1, 40);
+  const auto before = contents(s);
+  s.db.collect();
+  const auto rows = s.db.row_usage().blocks;
+  const auto entries = s.db.index_usage().blocks;
+  const auto change_much = [&](transaction& t) {
+    for (std::uint64_t id = 1; id <= 40; id += 4) {
+      t.update(s.items, id, [](item& i) {
+        i.group = 77;
+        i.code += 1000;
+        i.amount = 3;
+      });
+      t.erase(s.items, id + 1);
+      t.insert(s.items, {id + 1000, 1, id, 0});
+      t.erase(s.items, id + 2);
+      t.insert(s.items, {id + 2, 78, id + 102, 0});
+      t.insert(s.items, {id + 500, 79, id + 500, 0});
+      t.erase(s.items, id + 500);
+    }
+  };
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_FALSE(s.db.transact([&](transaction& t) {
+      change_much(t);
+      t.roll_back();
+    }));
+    EXPECT_THROW(s.db.transact([&](transaction& t) {
+      change_much(t);
+      throw std::range_error("no");
+    }),
+                 std::range_error);
+    EXPECT_EQ(contents(s), before);
+  }
+  EXPECT_EQ(s.db.counts().aborts[static_cast<std::size_t>(abort_reason::rolled_back)], 6U);
+  for (int n = 0; n < 4; ++n) s.db.collect();
+  EXPECT_EQ(s.db.row_usage().blocks, rows);
+  EXPECT_LE(s.db.index_usage().blocks, entries + 4) << "maps may keep a node";
+  // A commit, and all that is left of it.
+  s.db.transact(change_much);
+  s.db.transact([&](transaction& t) {
+    t.scan(s.items, 0, last_key, [&](const found_row<item>& r) { t.erase(r); }, intent::write);
+  });
+  for (int n = 0; n < 4; ++n) s.db.collect();
+  EXPECT_EQ(s.db.row_usage().blocks, 0U);
+  EXPECT_THAT(contents(s)[0], IsEmpty());
+}
+
+// Misuse.
+
+TEST_P(databases, say_what_is_wrong) {
+  s.fill(1, 2);
+  const auto inside = [&](const std::function<void(transaction&)>& misuse) {
+    return message_of([&] { s.db.transact(misuse); });
+  };
+  EXPECT_EQ(inside([&](transaction& t) { static_cast<void>(t.find(s.by_group, 1)); }),
+            "oltp: the index by group may have several rows of a key; scan it from the key to the key");
+  EXPECT_EQ(inside([&](transaction& t) { t.update(t.find(s.items, 9), [](item&) {}); }),
+            "oltp: there is no row to change; look whether find() has found one");
+  EXPECT_EQ(inside([&](transaction& t) { t.erase(found_row<item>()); }),
+            "oltp: there is no row to change; look whether find() has found one");
+  EXPECT_EQ(inside([&](transaction& t) { t.update(s.items, 1, [](item& i) { i.id = 7; }); }),
+            "oltp: an update may not change the primary key of items; erase the row and insert another one");
+  EXPECT_EQ(inside([&](transaction& t) {
+              const auto r = t.find(s.items, 1);
+              t.erase(r);
+              t.update(r, [](item&) {});
+            }),
+            "oltp: the transaction has erased this row of items");
+  EXPECT_EQ(inside([&](transaction&) { s.db.transact([](transaction&) {}); }),
+            "oltp: a transaction may not run inside another one of its thread");
+  // Keys of unique indexes that the transaction itself has left.
+  EXPECT_THAT(inside([&](transaction& t) {
+                t.erase(s.items, 1);
+                t.insert(s.items, {3, 0, 101, 0});
+              }),
+              StartsWith("oltp: a row has left the key 101 of the index by code in this transaction"));
+  EXPECT_THAT(inside([&](transaction& t) {
+                t.update(s.items, 1, [](item& i) { i.code = 500; });
+                t.update(s.items, 2, [](item& i) { i.code = 101; });
+              }),
+              StartsWith("oltp: a row has left the key 101 of the index by code in this transaction"));
+  EXPECT_EQ(message_of([&] {
+              s.items.create_index("late", uniqueness::many, [](const item& i) { return i.group; });
+            }),
+            "oltp: the table items has rows; create the index late before");
+  EXPECT_EQ(contents(s)[0].size(), 2U);
+
+  const auto opened = [](const database_options& o) {
+    return message_of<std::invalid_argument>([&] { const database made(o); });
+  };
+  EXPECT_THAT(opened({.map = "hash"}), StartsWith("there is no map 'hash'; there are "));
+  EXPECT_THAT(opened({.row_placement = "swap"}), HasSubstr("'swap'"));
+  EXPECT_THAT(opened({.index_placement = "swap"}), HasSubstr("'swap'"));
+  EXPECT_EQ(opened({.lock_bytes = 40}),
+            "oltp: the lock of a row has at least 48 bytes, a multiple of 8, and not 40");
+  EXPECT_EQ(opened({.lock_bytes = 50}),
+            "oltp: the lock of a row has at least 48 bytes, a multiple of 8, and not 50");
+  EXPECT_EQ(opened({.commits_per_epoch = 0}), "oltp: an epoch has at least one commit");
+  EXPECT_EQ(message_of<std::invalid_argument>([] { static_cast<void>(parse_protocol("mvcc")); }),
+            "there is no protocol 'mvcc'; there are no_wait, wait_die, silo");
+  for (const protocol p : all_protocols) EXPECT_EQ(parse_protocol(to_string(p)), p);
+}
+
+TEST_P(databases, an_index_is_created_while_a_table_is_empty) {
+  s.fill(1, 1);
+  s.db.transact([&](transaction& t) { t.erase(s.items, 1); });
+  auto& by_amount = s.items.create_index("by amount", uniqueness::many,
+                                         [](const item& i) { return static_cast<std::uint64_t>(i.amount); });
+  s.fill({{1, 0, 1, 9}, {2, 0, 2, 8}});
+  s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(2, 1)); });
+}
+
+TEST_P(databases, have_locks_and_placements_of_choice) {
+  database_options o = options();
+  o.one_placement = true;
+  o.row_placement = "clustered";
+  o.recording = any_placement::recording::on;
+  o.lock_bytes = 64;
+  o.sample_every = 1;
+  shop other(o);
+  other.fill(1, 20);
+  EXPECT_EQ(other.db.row_usage().blocks, other.db.index_usage().blocks);
+  std::size_t locks = 0;
+  other.db.row_placement().for_each_live(
+      [&](const auto& one) { locks += one.asked.role == lock_role ? 1 : 0; });
+  EXPECT_EQ(locks, 20U);
+  EXPECT_EQ(other.db.row_placement().chosen_name(), "clustered");
+  EXPECT_LE(other.db.counts().sampled, other.db.counts().commits);
+}
+
+// Scenes of several threads. The first attempts meet; later ones do not.
+
+/// Of two threads, in the first attempt of each.
+class meeting {
+ public:
+  void attend(bool& has_met) {
+    if (has_met) return;
+    has_met = true;
+    both_.arrive_and_wait();
+  }
+
+ private:
+  std::latch both_{2};
+};
+
+std::uint64_t repeats(const shop& s) { return s.db.counts().attempts() - s.db.counts().commits; }
+
+TEST_P(databases, exclude_write_skew) {
+  s.fill({{0, 0, 0, 1}, {1, 0, 1, 1}});
+  meeting here;
+  on_threads(2, [&](int me) {
+    bool met = false;
+    s.db.transact([&](transaction& t) {
+      const std::int64_t sum = t.find(s.items, 0)->amount + t.find(s.items, 1)->amount;
+      here.attend(met);
+      if (sum == 2) t.update(s.items, static_cast<std::uint64_t>(me), [](item& i) { i.amount = 0; });
+    });
+  });
+  EXPECT_GE(repeats(s), 1U);
+  s.db.transact(
+      [&](transaction& t) { EXPECT_EQ(t.find(s.items, 0)->amount + t.find(s.items, 1)->amount, 1); });
+}
+
+TEST_P(databases, exclude_phantoms) {
+  // Each thread looks for what the other one inserts.
+  using look = std::function<bool(shop&, transaction&, std::uint64_t)>;
+  const std::vector<look> looks{
+      [](shop& in, transaction& t, std::uint64_t me) {
+        return ids(t, in.items, 10 + 10 * me, 19 + 10 * me).empty();
+      },
+      [](shop& in, transaction& t, std::uint64_t me) { return !t.find(in.items, 15 + 10 * me); },
+      [](shop& in, transaction& t, std::uint64_t me) { return ids(t, in.by_group, me, me).empty(); },
+      [](shop& in, transaction& t, std::uint64_t me) { return !t.find(in.by_code, 50 + me); },
+      [](shop& in, transaction& t, std::uint64_t me) { return !t.first(in.by_group, me, me); },
+      [](shop& in, transaction& t, std::uint64_t me) {
+        const std::uint64_t key = 15 + 10 * me;
+        found_row<item> row;
+        t.find_batch(in.items, std::span(&key, 1), std::span(&row, 1));
+        return !row;
+      },
+  };
+  for (std::size_t n = 0; n < looks.size(); ++n) {
+    for (const bool with_others : {false, true}) {
+      shop in(options());
+      if (with_others) {
+        in.fill({{1, 90, 1, 0}, {22, 91, 40, 0}, {60, 92, 60, 0}});
+        in.db.transact([&](transaction& t) { t.erase(in.items, 22); });
+      }
+      meeting here;
+      on_threads(2, [&](int thread) {
+        const auto me = static_cast<std::uint64_t>(thread);
+        const std::uint64_t other = 1 - me;
+        bool met = false;
+        in.db.transact([&](transaction& t) {
+          const bool absent = looks[n](in, t, me);
+          here.attend(met);
+          if (absent) t.insert(in.items, {15 + 10 * other, other, 50 + other, 0});
+        });
+      });
+      EXPECT_EQ(contents(in)[0].size(), with_others ? 3U : 1U) << "look " << n;
+      EXPECT_GE(repeats(in), 1U) << "look " << n;
+    }
+  }
+}
+
+TEST_P(databases, deliver_each_row_of_a_queue_once) {
+  constexpr std::uint64_t count = 60;
+  s.fill(1, count);
+  std::array<std::vector<std::uint64_t>, 2> taken;
+  meeting here;
+  on_threads(2, [&](int me) {
+    bool met = false;
+    for (std::uint64_t id = 1; id != 0;) {
+      s.db.transact([&](transaction& t) {
+        here.attend(met);
+        const auto next = t.first(s.items.primary_index(), 0, last_key, intent::write);
+        id = next ? next->id : 0;
+        std::this_thread::yield();
+        if (next) t.erase(next);
+      });
+      if (id != 0) taken[static_cast<std::size_t>(me)].push_back(id);
+    }
+  });
+  for (const auto& one : taken) EXPECT_TRUE(std::is_sorted(one.begin(), one.end()));
+  std::vector<std::uint64_t> all = taken[0];
+  all.insert(all.end(), taken[1].begin(), taken[1].end());
+  std::sort(all.begin(), all.end());
+  ASSERT_EQ(all.size(), count);
+  for (std::uint64_t id = 1; id <= count; ++id) EXPECT_EQ(all[id - 1], id);
+}
+
+/// Runs `first` up to a point at which it waits for `second` to have begun an attempt twice, or to be done.
+class waiting_for_attempts {
+ public:
+  void begin() { begun_.fetch_add(1); }
+  void done() { begun_.fetch_add(1000); }
+  void wait() const {
+    for (int n = 0; begun_.load() < 2 && n < 1'000'000; ++n) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> begun_{0};
+};
+
+TEST_P(databases, hide_what_has_not_committed) {
+  s.fill({{1, 0, 1, 0}});
+  waiting_for_attempts reader;
+  std::latch has_inserted(1);
+  std::vector<std::int64_t> seen;
+  for (const bool commits : {false, true}) {
+    on_threads(2, [&](int me) {
+      if (me == 0) {
+        bool first = true;
+        s.db.transact([&](transaction& t) {
+          t.insert(s.items, {5, 0, 5, 1});
+          t.update(s.items, 1, [](item& i) { i.amount = 1; });
+          if (std::exchange(first, false)) {
+            if (!commits) has_inserted.count_down();
+            reader.wait();
+          }
+          if (!commits) t.roll_back();
+          t.update(s.items, 5, [](item& i) { i.amount = 2; });
+          t.update(s.items, 1, [](item& i) { i.amount = 2; });
+        });
+        return;
+      }
+      has_inserted.wait();
+      std::int64_t one = 0;
+      std::int64_t five = 0;
+      s.db.transact([&](transaction& t) {
+        reader.begin();
+        const auto r = t.find(s.items, 5);
+        five = r ? r->amount : 0;
+        one = t.find(s.items, 1)->amount;
+      });
+      reader.done();
+      seen.push_back(one);
+      EXPECT_EQ(five, one) << commits;
+    });
+  }
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0], 0);
+  EXPECT_TRUE(seen[1] == 0 || seen[1] == 2) << seen[1];
+}
+
+// A function that catches all exceptions catches also the one by which an attempt ends.
+TEST_P(databases, do_not_commit_an_attempt_whose_end_was_caught) {
+  for (const bool throws_another : {false, true}) {
+    shop in(options());
+    waiting_for_attempts second;
+    std::latch has_inserted(1);
+    int tries = 0;
+    on_threads(2, [&](int me) {
+      if (me == 0) {
+        in.db.transact([&](transaction& t) {
+          EXPECT_TRUE(t.insert(in.items, {5, 0, 5, 1}));
+          has_inserted.count_down();
+          second.wait();
+        });
+        return;
+      }
+      has_inserted.wait();
+      bool inserted = true;
+      EXPECT_NO_THROW(in.db.transact([&](transaction& t) {
+        second.begin();
+        ++tries;
+        t.insert(in.items, {6, 0, 6, tries});
+        try {
+          inserted = t.insert(in.items, {5, 0, 50, 2});
+        } catch (...) {
+          if (throws_another) throw std::runtime_error("an insert has failed");
+        }
+      }));
+      second.done();
+      EXPECT_FALSE(inserted);
+    });
+    EXPECT_EQ(contents(in)[0], (std::vector<item>{{5, 0, 5, 1}, {6, 0, 6, tries}}));
+  }
+}
+
+// Two transactions give one row the same new keys.
+TEST_P(databases, change_one_row_in_the_same_way) {
+  s.fill(1, 3);
+  waiting_for_attempts second;
+  std::latch has_changed(1);
+  const auto change = [](item& i) {
+    i.group = 9;
+    i.code = 500;
+    ++i.amount;
+  };
+  on_threads(2, [&](int me) {
+    bool first = me == 0;
+    if (me == 1) has_changed.wait();
+    EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
+      if (me == 1) second.begin();
+      t.update(s.items, 1, change);
+      if (std::exchange(first, false)) {
+        has_changed.count_down();
+        second.wait();
+      }
+    }));
+    if (me == 1) second.done();
+  });
+  EXPECT_EQ(contents(s)[0][0], (item{1, 9, 500, 2}));
+  EXPECT_EQ(contents(s)[1].back(), (item{1, 9, 500, 2}));
+}
+
+// A key that a row is about to have is in transit also for a transaction that changes the row in another way.
+TEST_P(databases, wait_for_a_key_in_transit) {
+  s.fill(1, 3);
+  waiting_for_attempts second;
+  std::latch has_changed(1);
+  on_threads(2, [&](int me) {
+    if (me == 0) {
+      bool first = true;
+      s.db.transact([&](transaction& t) {
+        t.update(s.items, 1, [](item& i) { i.code = 7; });
+        if (std::exchange(first, false)) {
+          has_changed.count_down();
+          second.wait();
+        }
+      });
+      return;
+    }
+    has_changed.wait();
+    bool inserted = true;
+    EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
+      second.begin();
+      t.update(s.items, 1, [](item& i) { i.amount = 4; });
+      inserted = t.insert(s.items, {9, 9, 7, 0});
+    }));
+    second.done();
+    EXPECT_FALSE(inserted);
+  });
+  EXPECT_EQ(contents(s)[2][0], (item{1, 1, 7, 4}));
+}
+
+// Under Silo a row may be in an index twice, until an attempt has been undone.
+TEST(silo, visits_a_row_once) {
+  shop s({.by = protocol::silo});
+  auto& by_amount = s.items.create_index("by amount", uniqueness::many,
+                                         [](const item& i) { return static_cast<std::uint64_t>(i.amount); });
+  s.fill(1, 3);
+  std::latch has_changed(1);
+  std::latch may_end(1);
+  on_threads(2, [&](int me) {
+    if (me == 0) {
+      s.db.transact([&](transaction& t) {
+        t.update(s.items, 2, [](item& i) { i.amount = 5; });
+        if (!has_changed.try_wait()) has_changed.count_down();
+        may_end.wait();
+      });
+      return;
+    }
+    has_changed.wait();
+    s.db.transact([&](transaction& t) { t.update(s.items, 2, [](item& i) { i.amount = 5; }); });
+    s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(3, 1, 2)); });
+    may_end.count_down();
+  });
+  s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(3, 1, 2)); });
+}
+
+TEST_P(databases, keep_the_sum_of_accounts) {
+  constexpr int threads = 4;
+  constexpr std::uint64_t rows = 10;
+  for (std::uint64_t id = 0; id < rows; ++id) s.fill({{id, 0, id, 100}});
+  std::atomic<int> wrong{0};
+  on_threads(threads, [&](int me) {
+    std::uint64_t random = static_cast<std::uint64_t>(me) + 1;
+    for (int n = 0; n < 150; ++n) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      const std::uint64_t from = (random >> 33) % rows;
+      const std::uint64_t to = (random >> 43) % rows;
+      if (n % 5 == 0) {
+        std::int64_t sum = 0;
+        s.db.transact([&](transaction& t) {
+          sum = 0;
+          t.scan(s.items, 0, last_key, [&](const item& i) { sum += i.amount; });
+        });
+        if (sum != 1000) wrong.fetch_add(1);
+      } else if (n % 5 == 1) {
+        // The account is closed and opened again, in another group.
+        s.db.transact([&](transaction& t) {
+          const auto r = t.find(s.items, from, intent::write);
+          item next = *r;
+          next.group = static_cast<std::uint64_t>(n);
+          t.erase(r);
+          t.insert(s.items, next);
+        });
+      } else {
+        s.db.transact([&](transaction& t) {
+          t.update(s.items, from, [](item& i) { i.amount -= 7; });
+          if (n % 3 == 0) std::this_thread::yield();
+          t.update(s.items, to, [](item& i) { i.amount += 7; });
+        });
+      }
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0);
+  std::int64_t sum = 0;
+  const auto after = contents(s);
+  for (const item& i : after[1]) sum += i.amount;
+  EXPECT_EQ(sum, 1000);
+  EXPECT_EQ(s.db.counts().commits, rows + threads * 150 + 1);
+}
+
+// No memory.
+
+TEST_P(databases, fail_whole_for_want_of_memory) {
+  for (const bool and_later : {false, true}) {
+    database_options o = options();
+    o.row_placement = "shared_heap";
+    o.index_placement = "shared_heap";
+    auto in_memory = std::make_unique<shop>(o);
+    shop& in = *in_memory;
+    const any_placement rows = in.db.row_placement();
+    const any_placement indexes = in.db.index_placement();
+    const std::vector<item> original{{1, 1, 101, 0}, {2, 1, 102, 0}, {3, 2, 103, 0}, {4, 2, 104, 0}};
+    const std::vector<item> changed{{1, 5, 201, 6}, {3, 2, 103, 0}, {4, 9, 104, 0}, {8, 1, 108, 0}};
+    const auto sorted = [](std::vector<item> of, auto key) {
+      std::stable_sort(of.begin(), of.end(), [&](const item& a, const item& b) { return key(a) < key(b); });
+      return of;
+    };
+    const auto expect = [&](const std::vector<item>& all, std::uint64_t nth) {
+      auto now = contents(in);
+      EXPECT_EQ(now[0], all) << nth;
+      EXPECT_EQ(now[2], sorted(all, [](const item& i) { return i.code; })) << nth;
+      EXPECT_EQ(sorted(now[1], [](const item& i) { return i.id; }), all) << nth;
+      EXPECT_EQ(now[1], sorted(now[1], [](const item& i) { return i.group; })) << nth;
+    };
+    in.fill(original);
+    for (std::uint64_t nth = 1;; ++nth) {
+      test::failure_plan plan{.nth = nth, .and_later = and_later};
+      bool threw = false;
+      try {
+        const test::armed now(plan);
+        in.db.transact([&](transaction& t) {
+          t.insert(in.items, {8, 1, 108, 0});
+          t.update(in.items, 1, [](item& i) { i = {1, 5, 201, 6}; });
+          t.erase(in.items, 2);
+          t.erase(in.items, 4);
+          t.insert(in.items, {4, 9, 104, 0});
+        });
+      } catch (const std::bad_alloc&) {
+        threw = true;
+      }
+      expect(threw ? original : changed, nth);
+      if (testing::Test::HasFailure()) return;
+      if (!threw) {
+        // What it has left is free, whether or not there was memory to remove it from the indexes.
+        in.fill({{50, 1, 101, 0}, {51, 1, 102, 0}});
+        in.db.transact([&](transaction& t) {
+          for (const std::uint64_t id : {50, 51, 8}) EXPECT_TRUE(t.erase(in.items, id)) << nth;
+          EXPECT_TRUE(t.update(in.items, 4, [](item& i) { i = {4, 2, 105, 0}; }));
+        });
+        in.db.transact([&](transaction& t) {
+          EXPECT_TRUE(t.insert(in.items, {2, 1, 102, 0}));
+          EXPECT_TRUE(t.update(in.items, 1, [](item& i) { i = {1, 1, 101, 0}; }));
+          EXPECT_TRUE(t.update(in.items, 4, [](item& i) { i = {4, 2, 104, 0}; }));
+        });
+        expect(original, nth);
+        if (testing::Test::HasFailure()) return;
+      }
+      if (!plan.has_failed()) break;
+      ASSERT_LT(nth, 2000U);
+    }
+    EXPECT_GE(rows.usage().blocks, 3 * original.size());
+    in_memory.reset();
+    EXPECT_EQ(rows.usage().blocks, 0U);
+    EXPECT_EQ(indexes.usage().blocks, 0U);
+  }
+}
+
+// Rows and keys.
+
+TEST(schema, shows_rows) {
+  struct wide {
+    std::uint64_t id = 7;
+    std::int32_t level = -3;
+    std::uint8_t small = 200;
+    std::int8_t less = -2;
+    std::uint16_t port = 65535;
+    text<8> name = "Ann";
+    text<4> full = "abcd";
+    double real = 1.5;
+    float half = 0.5F;
+    bool is_open = true;
+  };
+  database db;
+  auto& rows = db.create_table<wide>(
+      "rows", [](const wide& w) { return w.id; },
+      schema<wide>()
+          .with("id", &wide::id)
+          .with("level", &wide::level)
+          .with("small", &wide::small)
+          .with("less", &wide::less)
+          .with("port", &wide::port)
+          .with("name", &wide::name)
+          .with("full", &wide::full)
+          .with("real", &wide::real)
+          .with("half", &wide::half)
+          .with("is open", &wide::is_open));
+  EXPECT_EQ(rows.to_string({}),
+            "id 7, level -3, small 200, less -2, port 65535, name 'Ann', full 'abcd', real 1.500000, half "
+            "0.500000, "
+            "is open 1");
+  struct bare {
+    std::uint64_t id;
+  };
+  EXPECT_EQ(db.create_table<bare>("bare", [](const bare& b) { return b.id; }).to_string({1}), "");
+}
+
+TEST(schema, has_text_of_a_fixed_size) {
+  const text<4> name = "abcd";
+  EXPECT_EQ(name.view(), "abcd");
+  EXPECT_EQ(text<4>().view(), "");
+  EXPECT_LT(text<4>("ab"), text<4>("abc"));
+  EXPECT_EQ(text<4>("ab"), text<4>(std::string_view("ab")));
+  EXPECT_EQ(message_of<std::length_error>([] { static_cast<void>(text<4>("abcde")); }),
+            "oltp: 'abcde' has more than 4 characters");
+}
+
+TEST(schema, makes_keys) {
+  static_assert(packed({{1, 8}, {2, 16}}) == (1U << 16 | 2U));
+  EXPECT_EQ(packed({{last_key, 64}}), last_key);
+  EXPECT_EQ(packed({{3, 2}, {(std::uint64_t{1} << 62) - 1, 62}}), last_key);
+  EXPECT_LT(packed({{1, 32}, {last_key >> 32, 32}}), packed({{2, 32}, {0, 32}}));
+  const auto refused = [](std::initializer_list<key_part> parts) {
+    return message_of<std::out_of_range>([&] { static_cast<void>(packed(parts)); });
+  };
+  EXPECT_EQ(refused({{4, 2}}), "oltp: 4 does not fit 2 bits of a key");
+  EXPECT_EQ(refused({{1, 60}, {1, 5}}), "oltp: a key has at most 64 bits");
+  EXPECT_THAT(refused({{0, 0}}), StartsWith("oltp: a "));
+  EXPECT_EQ(hash_key("Ann"), hash_key(text<9>("Ann").view()));
+  EXPECT_NE(hash_key("Ann"), hash_key("Bob"));
+  EXPECT_LT(prefix_key("Ann"), prefix_key("Anna"));
+  EXPECT_LT(prefix_key("Anna"), prefix_key("B"));
+  EXPECT_LT(prefix_key("z"), prefix_key("\xC3\xA9")) << "bytes are not negative";
+  EXPECT_EQ(prefix_key("Christian"), prefix_key("Christia"));
+  EXPECT_EQ(prefix_key(""), 0U);
+}
+
+}  // namespace
+}  // namespace espalier::oltp
