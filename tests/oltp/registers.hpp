@@ -44,6 +44,7 @@ class registers {
         by_colour_(rows_.create_index("by colour", oltp::uniqueness::many,
                                       [](const register_row& r) { return r.colour; })) {}
 
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   [[nodiscard]] oltp::database& database() noexcept { return database_; }
 
   /// One transaction of one to three steps. `random` returns numbers; `value` begins at a number that no other has.

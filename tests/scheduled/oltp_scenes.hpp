@@ -1,0 +1,281 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "espalier/oltp/database.hpp"
+#include "oltp/registers.hpp"
+#include "oltp/serializability.hpp"
+#include "sim/explore.hpp"
+
+// Scenes of the in-memory database, for its test and its mutants. Each is a few transactions, of which each history must be
+// serializable.
+
+namespace espalier::sim::transactional {
+
+using test::committed;
+using test::registers;
+
+/// Registers, and what the threads of a scene have committed on them.
+struct world {
+  registers all;
+  std::array<std::vector<committed>, 4> of;
+
+  world(oltp::protocol p, std::uint64_t count)
+      : all({.map = "locked_map",
+             .by = p,
+             .index_placement = "shared_heap",
+             .row_placement = "shared_heap",
+             .commits_per_epoch = 1},
+            count) {}
+
+  using steps = std::function<void(oltp::transaction&, committed&)>;
+  void run(unsigned thread, const steps& body) {
+    committed did;
+    const bool done = all.database().transact([&](oltp::transaction& t) {
+      did = {};
+      did.thread = thread;
+      body(t, did);
+    });
+    did.epoch = all.database().last_number() >> 34;
+    if (done) of[thread].push_back(std::move(did));
+  }
+  /// Registers that exist before the threads begin: each has the value 1000 + its number.
+  void fill(std::uint64_t from, std::uint64_t to) {
+    run(3, [&](oltp::transaction& t, committed& did) {
+      for (std::uint64_t at = from; at <= to; ++at)
+        all.append(t, at, 1000 + at, at % registers::colours, did);
+    });
+  }
+  /// Each row is under its colour, and under no other.
+  void expect_colours() {
+    std::size_t by_colour = 0;
+    std::size_t rows = 0;
+    all.database().transact([&](oltp::transaction& t) {
+      by_colour = rows = 0;
+      committed did;
+      for (std::uint64_t c = 0; c < registers::colours; ++c) all.read_colour(t, c, did);
+      by_colour = did.reads.size();
+      did = {};
+      all.read_range(t, 0, all.count() - 1, did);
+      for (const auto& r : did.reads) rows += r.list.empty() ? 0 : 1;
+    });
+    require(by_colour == rows, "an index has each row once");
+  }
+  void expect_serializable() {
+    std::vector<committed> history = of[3];
+    for (unsigned i = 0; i < 3; ++i) history.insert(history.end(), of[i].begin(), of[i].end());
+    history.push_back(all.final_state(2));
+    const auto fault = test::serialization_graph(history).fault();
+    require(!fault, fault ? *fault : std::string());
+  }
+};
+
+/// Threads with a transaction each, on registers of which some are there.
+template <class... Bodies>
+void transactions(scene& s, oltp::protocol p, std::uint64_t count,
+                  std::optional<std::pair<std::uint64_t, std::uint64_t>> there, Bodies... bodies) {
+  auto& w = s.make<world>(p, count);
+  if (there) w.fill(there->first, there->second);
+  unsigned thread = 0;
+  const auto add = [&](auto body) {
+    const unsigned mine = thread++;
+    s.thread(std::string(1, static_cast<char>('a' + mine)), [&w, mine, body] {
+      w.run(mine, [&w, body](oltp::transaction& t, committed& did) { body(w.all, t, did); });
+    });
+  };
+  (add(bodies), ...);
+  s.at_end([&w] { w.expect_serializable(); });
+}
+
+using there = std::pair<std::uint64_t, std::uint64_t>;
+
+/// Each reads both registers and changes the other's.
+template <oltp::protocol P>
+void write_skew(scene& s) {
+  transactions(
+      s, P, 2, there{0, 1},
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.read(t, 0, did);
+        r.append(t, 1, 1, 1, did);
+      },
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.read(t, 1, did);
+        r.append(t, 0, 2, 0, did);
+      });
+}
+
+/// Each sees an empty range and inserts into the other's.
+template <oltp::protocol P>
+void two_empty_ranges(scene& s) {
+  transactions(
+      s, P, 4, std::nullopt,
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.read_range(t, 0, 1, did);
+        r.append(t, 2, 1, 0, did);
+      },
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.read_range(t, 2, 3, did);
+        r.append(t, 1, 2, 0, did);
+      });
+}
+
+/// A range is read twice while another transaction inserts into it, before its end.
+template <oltp::protocol P>
+void insert_at_the_end(scene& s) {
+  transactions(
+      s, P, 4, there{1, 1},
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.read_range(t, 0, 2, did);
+        r.read(t, 3, did);
+        r.read_range(t, 0, 2, did);
+      },
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.append(t, 2, 1, 0, did);
+        r.append(t, 3, 2, 0, did);
+      });
+}
+
+/// Two look for a register that is absent and insert it, one asks for another absent one.
+template <oltp::protocol P>
+void absent(scene& s) {
+  transactions(
+      s, P, 3, there{2, 2},
+      [](registers& r, oltp::transaction& t, committed& did) { r.append(t, 1, 1, 0, did); },
+      [](registers& r, oltp::transaction& t, committed& did) { r.append(t, 1, 2, 1, did); },
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.read(t, 0, did);
+        r.read(t, 1, did);
+      });
+}
+
+/// A row is erased and another one inserted, while it is looked for under both keys.
+template <oltp::protocol P>
+void moved(scene& s) {
+  transactions(
+      s, P, 2, there{0, 1},
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.move(t, 0, 1, did);
+        r.append(t, 1, 2, 0, did);
+      },
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.read(t, 0, did);
+        r.read(t, 1, did);
+      },
+      [](registers& r, oltp::transaction& t, committed& did) { r.append(t, 0, 3, 2, did); });
+}
+
+/// A secondary key changes, while the index is read.
+template <oltp::protocol P>
+void recoloured(scene& s) {
+  transactions(
+      s, P, 3, there{0, 2},
+      [](registers& r, oltp::transaction& t, committed& did) { r.append(t, 0, 1, 1, did); },
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.append(t, 1, 2, 0, did);
+        r.read(t, 0, did);
+      },
+      [](registers& r, oltp::transaction& t, committed& did) {
+        r.read_colour(t, 1, did);
+        r.read_colour(t, 0, did);
+      });
+}
+
+/// One undoes what it did, while others read and insert.
+template <oltp::protocol P>
+void undone(scene& s) {
+  auto& w = s.make<world>(P, 3U);
+  w.fill(0, 0);
+  s.thread("a", [&w] {
+    const bool done = w.all.database().transact([&w](oltp::transaction& t) {
+      committed ignored;
+      w.all.append(t, 0, 1, 1, ignored);
+      w.all.append(t, 1, 2, 1, ignored);
+      w.all.move(t, 0, 3, ignored);
+      t.roll_back();
+    });
+    require(!done, "a transaction that was rolled back has not committed");
+  });
+  s.thread("b", [&w] {
+    w.run(1, [&w](oltp::transaction& t, committed& did) {
+      w.all.read_range(t, 0, 2, did);
+      w.all.read_colour(t, 1, did);
+    });
+  });
+  s.thread("c",
+           [&w] { w.run(2, [&w](oltp::transaction& t, committed& did) { w.all.append(t, 1, 4, 1, did); }); });
+  s.at_end([&w] {
+    w.expect_serializable();
+    w.expect_colours();
+  });
+}
+
+/// Two take the first of a queue and erase it.
+struct job {
+  std::uint64_t id;
+};
+template <oltp::protocol P>
+void queue(scene& s) {
+  struct fixture {
+    oltp::database all{
+        {.map = "locked_map", .by = P, .index_placement = "shared_heap", .row_placement = "shared_heap"}};
+    oltp::table<job>& jobs = all.create_table<job>("jobs", [](const job& j) { return j.id; });
+    std::array<std::uint64_t, 3> taken{};
+  };
+  auto& f = s.make<fixture>();
+  f.all.transact([&f](oltp::transaction& t) {
+    for (std::uint64_t id = 1; id <= 2; ++id) require(t.insert(f.jobs, {id}), "a job is new");
+  });
+  const auto take = [&f](unsigned mine) {
+    f.all.transact([&f, mine](oltp::transaction& t) {
+      const auto first = t.first(f.jobs.primary_index(), 0, oltp::transaction::last_key, oltp::intent::write);
+      f.taken[mine] = first ? first->id : 0;
+      if (first) t.erase(first);
+    });
+  };
+  s.thread("a", [take] { take(0); });
+  s.thread("b", [take] { take(1); });
+  s.thread("c", [&f] {
+    f.all.transact([&f](oltp::transaction& t) { f.taken[2] = t.insert(f.jobs, {3}) ? 3 : 0; });
+  });
+  s.at_end([&f] {
+    require(f.taken[0] != 0 && f.taken[1] != 0 && f.taken[0] != f.taken[1], "each job is taken once");
+    std::uint64_t left = 0;
+    f.jobs.for_each_at_rest([&](const job&) { ++left; });
+    require(left == 1 && f.taken[2] == 3, "the third one is there");
+  });
+}
+
+/// Calls visit(name, build) for each scene of a protocol.
+template <oltp::protocol P, class Visitor>
+void for_each_scene(Visitor& visit) {
+  const std::string by(to_string(P));
+  visit(by + ", write skew", write_skew<P>);
+  visit(by + ", two empty ranges", two_empty_ranges<P>);
+  visit(by + ", insert at the end", insert_at_the_end<P>);
+  visit(by + ", absent", absent<P>);
+  visit(by + ", moved", moved<P>);
+  visit(by + ", recoloured", recoloured<P>);
+  visit(by + ", undone", undone<P>);
+  visit(by + ", queue", queue<P>);
+}
+template <class Visitor>
+void for_each_scene(Visitor&& visit) {
+  for_each_scene<oltp::protocol::no_wait>(visit);
+  for_each_scene<oltp::protocol::wait_die>(visit);
+  for_each_scene<oltp::protocol::silo>(visit);
+}
+
+[[nodiscard]] inline exploration_options long_runs() {
+  exploration_options o;
+  o.step_budget = 400'000;
+  return o;
+}
+
+}  // namespace espalier::sim::transactional
