@@ -17,7 +17,7 @@
 
 // An index of a table: a map of the catalogue from keys to rows. It may be unique, or a multimap: then a key leads to the head
 // of a list of rows, under a table of locks, as in the database of the ATC 2018 study. So it needs nothing of the map but
-// find, insert, erase and scan.
+// find, lower_bound, insert, erase and scan.
 //
 // An index knows nothing of transactions: transaction.cpp locks and validates what they read in it.
 
