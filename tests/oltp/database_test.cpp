@@ -118,7 +118,8 @@ class databases : public testing::TestWithParam<engine> {
 
 INSTANTIATE_TEST_SUITE_P(engines, databases,
                          testing::Combine(testing::ValuesIn(all_protocols),
-                                          testing::Values("ordered_map", "ticket", "locked_map", "partitioned")),
+                                          testing::Values("ordered_map", "ticket", "locked_map",
+                                                          "partitioned")),
                          [](const testing::TestParamInfo<engine>& one) {
                            return std::string(to_string(std::get<0>(one.param))) + "_" +
                                   std::get<1>(one.param);
