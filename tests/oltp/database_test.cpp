@@ -796,6 +796,36 @@ TEST(silo, visits_a_row_once) {
   s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(3, 1, 2)); });
 }
 
+// Three codes for two rows: a code that a transaction has found free stays free, and one that it has found stays.
+TEST_P(databases, find_the_same_twice_while_keys_move) {
+  s.fill({{0, 0, 0, 0}, {1, 0, 1, 0}});
+  std::atomic<int> wrong{0};
+  on_threads(3, [&](int me) {
+    std::uint64_t random = static_cast<std::uint64_t>(me) + 1;
+    for (int n = 0; n < 150; ++n) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      const std::uint64_t id = (random >> 33) % 2;
+      const std::uint64_t code = (random >> 43) % 3;
+      bool same = true;
+      const auto holder = [&](transaction& t) {
+        const auto r = t.find(s.by_code, code);
+        return r ? r->id : last_key;
+      };
+      EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
+        const std::uint64_t first = holder(t);
+        if (n % 4 == 0) std::this_thread::yield();
+        if (me == 0)
+          same = holder(t) == first;
+        else if (first == last_key)
+          t.update(s.items, id, [&](item& i) { i.code = code; });
+      }));
+      if (!same) wrong.fetch_add(1);
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(contents(s)[2].size(), 2U);
+}
+
 TEST_P(databases, keep_the_sum_of_accounts) {
   constexpr int threads = 4;
   constexpr std::uint64_t rows = 10;
