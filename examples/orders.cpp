@@ -31,7 +31,7 @@ std::uint64_t key_of(std::uint32_t customer, std::uint32_t status) {
 }  // namespace
 
 int main() {
-  oltp::database shop({.map = "occ_avl"});
+  oltp::database shop({.map = "ticket"});
   auto& orders = shop.create_table<order>(
       "orders", [](const order& o) { return o.id; },
       oltp::schema<order>()

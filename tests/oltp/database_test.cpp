@@ -18,6 +18,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -116,9 +117,19 @@ class databases : public testing::TestWithParam<engine> {
   shop s{options()};
 };
 
+/// Builds with a sanitizer have only some maps.
+std::vector<std::string> maps() {
+  std::vector<std::string> there;
+  for (const std::string_view name : any_map_names()) {
+    for (const std::string_view wanted : {"ordered_map", "ticket", "locked_map", "partitioned"}) {
+      if (name == wanted) there.emplace_back(name);
+    }
+  }
+  return there;
+}
+
 INSTANTIATE_TEST_SUITE_P(engines, databases,
-                         testing::Combine(testing::ValuesIn(all_protocols),
-                                          testing::Values("ordered_map", "ticket", "locked_map")),
+                         testing::Combine(testing::ValuesIn(all_protocols), testing::ValuesIn(maps())),
                          [](const testing::TestParamInfo<engine>& one) {
                            return std::string(to_string(std::get<0>(one.param))) + "_" +
                                   std::get<1>(one.param);
@@ -795,6 +806,36 @@ TEST(silo, visits_a_row_once) {
   s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(3, 1, 2)); });
 }
 
+// Three codes for two rows: a code that a transaction has found free stays free, and one that it has found stays.
+TEST_P(databases, find_the_same_twice_while_keys_move) {
+  s.fill({{0, 0, 0, 0}, {1, 0, 1, 0}});
+  std::atomic<int> wrong{0};
+  on_threads(3, [&](int me) {
+    std::uint64_t random = static_cast<std::uint64_t>(me) + 1;
+    for (int n = 0; n < 150; ++n) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      const std::uint64_t id = (random >> 33) % 2;
+      const std::uint64_t code = (random >> 43) % 3;
+      bool same = true;
+      const auto holder = [&](transaction& t) {
+        const auto r = t.find(s.by_code, code);
+        return r ? r->id : last_key;
+      };
+      EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
+        const std::uint64_t first = holder(t);
+        if (n % 4 == 0) std::this_thread::yield();
+        if (me == 0)
+          same = holder(t) == first;
+        else if (first == last_key)
+          t.update(s.items, id, [&](item& i) { i.code = code; });
+      }));
+      if (!same) wrong.fetch_add(1);
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(contents(s)[2].size(), 2U);
+}
+
 TEST_P(databases, keep_the_sum_of_accounts) {
   constexpr int threads = 4;
   constexpr std::uint64_t rows = 10;
@@ -853,7 +894,7 @@ TEST_P(databases, fail_whole_for_want_of_memory) {
     const std::vector<item> original{{1, 1, 101, 0}, {2, 1, 102, 0}, {3, 2, 103, 0}, {4, 2, 104, 0}};
     const std::vector<item> changed{{1, 5, 201, 6}, {3, 2, 103, 0}, {4, 9, 104, 0}, {8, 1, 108, 0}};
     const auto sorted = [](std::vector<item> of, auto key) {
-      std::stable_sort(of.begin(), of.end(), [&](const item& a, const item& b) { return key(a) < key(b); });
+      std::sort(of.begin(), of.end(), [&](const item& a, const item& b) { return key(a) < key(b); });
       return of;
     };
     const auto expect = [&](const std::vector<item>& all, std::uint64_t nth) {
@@ -861,7 +902,9 @@ TEST_P(databases, fail_whole_for_want_of_memory) {
       EXPECT_EQ(now[0], all) << nth;
       EXPECT_EQ(now[2], sorted(all, [](const item& i) { return i.code; })) << nth;
       EXPECT_EQ(sorted(now[1], [](const item& i) { return i.id; }), all) << nth;
-      EXPECT_EQ(now[1], sorted(now[1], [](const item& i) { return i.group; })) << nth;
+      EXPECT_TRUE(std::is_sorted(now[1].begin(), now[1].end(), [](const item& a, const item& b) {
+        return a.group < b.group;
+      })) << nth;
     };
     in.fill(original);
     for (std::uint64_t nth = 1;; ++nth) {
@@ -885,7 +928,7 @@ TEST_P(databases, fail_whole_for_want_of_memory) {
         // What it has left is free, whether or not there was memory to remove it from the indexes.
         in.fill({{50, 1, 101, 0}, {51, 1, 102, 0}});
         in.db.transact([&](transaction& t) {
-          for (const std::uint64_t id : {50, 51, 8}) EXPECT_TRUE(t.erase(in.items, id)) << nth;
+          for (const std::uint64_t id : {50U, 51U, 8U}) EXPECT_TRUE(t.erase(in.items, id)) << nth;
           EXPECT_TRUE(t.update(in.items, 4, [](item& i) { i = {4, 2, 105, 0}; }));
         });
         in.db.transact([&](transaction& t) {

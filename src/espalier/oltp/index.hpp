@@ -17,7 +17,7 @@
 
 // An index of a table: a map of the catalogue from keys to rows. It may be unique, or a multimap: then a key leads to the head
 // of a list of rows, under a table of locks, as in the database of the ATC 2018 study. So it needs nothing of the map but
-// find, insert, erase and scan.
+// find, lower_bound, insert, erase and scan.
 //
 // An index knows nothing of transactions: transaction.cpp locks and validates what they read in it.
 
@@ -38,6 +38,43 @@ struct index_resources {
   return {from.placement, from.domain};
 }
 
+/// The keys that rows have left lately. By them a transaction under Silo learns that a row has come into a range and has left
+/// it between two looks.
+///
+/// Orderings
+///   (1) note (release) -> count (acquire): a transaction that does not see the row any more sees the key that it has left.
+class departures {
+ public:
+  [[nodiscard]] std::uint64_t count() const noexcept {
+    return count_.load(std::memory_order_acquire);  // order (1): count, acquire
+  }
+  void note(std::uint64_t key) noexcept {
+    const lock_guard hold(latch_);
+    // relaxed: the latch guards writes.
+    const std::uint64_t now = count_.load(std::memory_order_relaxed);
+    keys_[now % keys_.size()].store(key, std::memory_order_release);
+    count_.store(now + 1, std::memory_order_release);  // order (1): note, release
+  }
+  /// Whether a row may have left a key of the range since the count was this one.
+  [[nodiscard]] bool any_since(std::uint64_t count_then, std::uint64_t from,
+                               std::uint64_t to) const noexcept {
+    const std::uint64_t now = count();
+    if (now - count_then >= keys_.size()) return true;
+    for (std::uint64_t n = count_then; n != now; ++n) {
+      // acquire: a key of a later round comes with a count that shows it.
+      const std::uint64_t key = keys_[n % keys_.size()].load(std::memory_order_acquire);
+      if (key >= from && key <= to) return true;
+    }
+    // relaxed: the keys were read before; one that was overwritten is one too many.
+    return count_.load(std::memory_order_relaxed) - count_then >= keys_.size();
+  }
+
+ private:
+  ttas_lock latch_;
+  std::atomic<std::uint64_t> count_{0};
+  std::array<std::atomic<std::uint64_t>, 1024> keys_{};
+};
+
 class index_base {
  public:
   index_base(std::string_view map, std::string name, uniqueness kind, key_function key, index_resources from)
@@ -56,6 +93,7 @@ class index_base {
   [[nodiscard]] const any_map& map() const noexcept { return map_; }
   /// The lock of the gap behind the last key.
   [[nodiscard]] row_lock& end_lock() noexcept { return end_; }
+  [[nodiscard]] departures& left() noexcept { return left_; }
 
   // The calling thread is pinned in the domain.
 
@@ -135,6 +173,7 @@ class index_base {
   index_resources from_;
   any_map map_;
   row_lock end_;
+  departures left_;
   std::array<ttas_lock, 256> locks_;
 };
 

@@ -130,7 +130,7 @@ class row_lock {
   std::uint64_t oldest_ = no_age;   ///< of the holders
   std::uint64_t waiting_ = no_age;  ///< the oldest that waits
   std::atomic<std::uint64_t> number_{0};
-  std::uint64_t unused_[2]{};
+  [[maybe_unused]] std::uint64_t unused_[2]{};
 };
 
 static_assert(sizeof(row_lock) == 48);

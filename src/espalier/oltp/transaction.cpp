@@ -368,6 +368,7 @@ bool transaction_core::is_there(const access& a) const noexcept {
 
 transaction_core::found transaction_core::find(index_base& in, std::uint64_t key, intent i) {
   while (true) {
+    const std::uint64_t left = in.left().count();
     row* r = nullptr;
     {
       const index_time counted(*this);
@@ -379,7 +380,7 @@ transaction_core::found transaction_core::find(index_base& in, std::uint64_t key
       if (is_there(a) && in.key_of(contents(a)) == key) return {contents(a), at};
       if (a.erased) return {};
     }
-    if (confirms_absence(in, key, r)) return {};
+    if (confirms_absence(in, key, r, left)) return {};
   }
 }
 
@@ -415,11 +416,11 @@ void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t>
 }
 
 /// Makes sure that the key stays absent; `seen` is what the index has under it, of no use. False if it has something else now.
-bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* seen) {
+bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left) {
   if (!locks()) {
     const std::size_t base = part_.size();
     if (seen != nullptr) part_.push_back({key, seen});
-    note_range(in, key, key, base);
+    note_range(in, key, key, left, base);
     part_.resize(base);
     return true;
   }
@@ -463,6 +464,7 @@ transaction_core::range_read transaction_core::read_range(index_base& in, std::u
                                                           std::uint64_t to, intent i, std::size_t at_once) {
   const std::size_t base = part_.size();
   while (true) {
+    const std::uint64_t left = in.left().count();
     const part_end at = collect(in, from, to, at_once, part_);
     for (std::size_t n = base; n < part_.size(); ++n) {
       const row* const r = part_[n].of;
@@ -472,7 +474,7 @@ transaction_core::range_read transaction_core::read_range(index_base& in, std::u
     for (std::size_t n = base; n < part_.size(); ++n) static_cast<void>(read(part_[n].of, i));
     const range_read done{at.ends, at.ends ? 0 : part_.back().key + 1};
     if (!locks()) {
-      note_range(in, from, at.ends ? to : part_.back().key, base);
+      note_range(in, from, at.ends ? to : part_.back().key, left, base);
       return done;
     }
     if (at.ends) {
@@ -492,14 +494,15 @@ transaction_core::range_read transaction_core::read_range(index_base& in, std::u
 }
 
 /// Silo: the rows of others in the range, to compare at the commit.
-void transaction_core::note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t base) {
+void transaction_core::note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left,
+                                  std::size_t base) {
   const std::size_t first = range_rows_.size();
   for (std::size_t n = base; n < part_.size(); ++n) {
     const access& a = accesses_[known(part_[n].of)];
     if (!a.inserted && (a.number & row_lock::absent) == 0 && !has_linked(in, part_[n].key, a))
       range_rows_.push_back(a.of);
   }
-  ranges_.push_back({&in, from, to, first, range_rows_.size() - first});
+  ranges_.push_back({&in, from, to, left, first, range_rows_.size() - first});
 }
 
 transaction_core::found transaction_core::visible(index_base& in, const part_entry& e) const {
@@ -775,6 +778,9 @@ void transaction_core::commit_silo() {
   for (const access& a : accesses_)
     newest = std::max(newest, a.number & ~(row_lock::locked | row_lock::absent));
   number_ = std::max(newest + row_lock::one_number, std::uint64_t{epoch} << 34);
+  for (const index_change& c : changes_) {
+    if (!c.inserted) c.in->left().note(c.key);
+  }
   install();
   if (counts_.commits % shared_.commits_per_epoch == 0)
     shared_.epoch.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number
@@ -826,7 +832,7 @@ bool transaction_core::ranges_hold() {
       ++n;
       return same;
     });
-    if (!same || n != one.count) return false;
+    if (!same || n != one.count || one.in->left().any_since(one.left, one.from, one.to)) return false;
   }
   return true;
 }

@@ -41,7 +41,8 @@
 //             insert. The new row is locked by then. An erased row stays in the indexes, locked, until the commit.
 //   Silo      A row is inserted into the indexes when the transaction inserts it, marked absent. A commit scans each range
 //             that it has read once more, after it has locked what it writes: of two transactions that insert into each
-//             other's ranges one sees the other's row.
+//             other's ranges one sees the other's row. Each index notes the keys that rows leave, before they leave them:
+//             so a range that is the same has been the same.
 //
 // A transaction is of one thread. It is pinned in the database's domain: what it has found is not freed.
 
@@ -229,7 +230,8 @@ class transaction_core {
     index_base* in;
     std::uint64_t from;
     std::uint64_t to;
-    std::size_t first;  ///< in range_rows_
+    std::uint64_t left;  ///< how many rows had left keys of the index before it was read
+    std::size_t first;   ///< in range_rows_
     std::size_t count;
   };
   /// What became of a part of a range. Its rows are at the end of part_.
@@ -282,8 +284,8 @@ class transaction_core {
   [[nodiscard]] std::uint32_t read(row* r, intent i);
   void make_writable(std::uint32_t at);
   [[nodiscard]] bool is_there(const access& a) const noexcept;
-  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, row* seen);
-  void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t base);
+  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left);
+  void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left, std::size_t base);
   [[nodiscard]] std::size_t note_keys(std::uint32_t at);
   void follow_keys(std::uint32_t at, std::size_t keys);
   [[nodiscard]] std::vector<index_change>::iterator removal_of(const index_base& in, std::uint64_t key,
