@@ -545,7 +545,7 @@ class tpcc::terminal final : public client {
     const auto here = expect(t.find(all_.districts_, key(w_, d_), intent::write));
     const std::uint32_t o = here->next_o_id;
     t.update(here, [](district& row) { ++row.next_o_id; });
-    const auto who = expect(t.find(all_.customers_, key(w_, d_, c_)));
+    const auto buyer = expect(t.find(all_.customers_, key(w_, d_, c_)));
     bool local = true;
     for (const line& l : lines_) local &= l.supply == w_;
     t.insert(all_.orders_, {w_, d_, o, c_, 0, static_cast<std::uint32_t>(n), local ? 1U : 0U, now_});
@@ -579,7 +579,7 @@ class tpcc::terminal final : public client {
       total += row.amount;
       t.insert(all_.lines_, row);
     }
-    total_ = total * (10'000 - who->discount) / 10'000 * (10'000 + home->tax + here->tax) / 10'000;
+    total_ = total * (10'000 - buyer->discount) / 10'000 * (10'000 + home->tax + here->tax) / 10'000;
   }
 
   /// Payment (2.5).
@@ -593,8 +593,8 @@ class tpcc::terminal final : public client {
       row.ytd += amount_;
       d_name = row.name;
     });
-    const auto who = expect(customer_of(t, intent::write));
-    t.update(who, [&](customer& c) {
+    const auto buyer = expect(customer_of(t, intent::write));
+    t.update(buyer, [&](customer& c) {
       c.balance -= amount_;
       c.ytd_payment += amount_;
       ++c.payment_count;
@@ -606,9 +606,9 @@ class tpcc::terminal final : public client {
     });
     history row{};
     row.id = measure::mix64(packed({{thread_ + 1, 16}, {static_cast<std::uint64_t>(now_), 48}}));
-    row.c_w_id = who->w_id;
-    row.c_d_id = who->d_id;
-    row.c_id = who->c_id;
+    row.c_w_id = buyer->w_id;
+    row.c_d_id = buyer->d_id;
+    row.c_id = buyer->c_id;
     row.w_id = w_;
     row.d_id = d_;
     row.date = now_;
@@ -619,11 +619,11 @@ class tpcc::terminal final : public client {
 
   /// Order-Status (2.6).
   void show_status(transaction& t) {
-    const auto who = expect(customer_of(t, intent::read));
+    const auto buyer = expect(customer_of(t, intent::read));
     // The newest is the last in the index.
     std::uint32_t newest = 0;
-    t.scan(all_.orders_by_customer_, by_customer_key(c_w_, c_d_, who->c_id, 0),
-           by_customer_key(c_w_, c_d_, who->c_id, last_order), [&](const order& o) { newest = o.o_id; });
+    t.scan(all_.orders_by_customer_, by_customer_key(c_w_, c_d_, buyer->c_id, 0),
+           by_customer_key(c_w_, c_d_, buyer->c_id, last_order), [&](const order& o) { newest = o.o_id; });
     std::int64_t sum = 0;
     t.scan(all_.lines_, line_key(c_w_, c_d_, newest, 0), line_key(c_w_, c_d_, newest, most_lines),
            [&](const order_line& l) { sum += l.amount; });

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""`espalier oltp`: the database under TPC-C and YCSB."""
+
+import json
+import signal
+import subprocess
+import time
+import unittest
+
+from case import LONG, Case
+
+SMALL = ("--threads", "3", "--transactions-each")
+TPCC = ("oltp", "--cardinalities", "small", *SMALL, "100")
+YCSB = ("oltp", "--rows", "2000", *SMALL, "300")
+INDEXES = "all" if LONG else "ordered_map,edge_int_lf,olc_btree"
+
+
+class Oltp(Case):
+    def test_every_condition_holds_after_each_run(self) -> None:
+        self.ended(0, *TPCC, "--index", INDEXES, "--cc", "all", "--out", "o")
+        runs = json.loads((self.folder / "o/oltp.json").read_text())["benchmarks"]
+        self.assertGreaterEqual(len(runs), 9)
+        for run in runs:
+            with self.subTest(run["name"]):
+                self.assertEqual(len(run["conditions"]), 12)
+                self.assertTrue(all(run["conditions"].values()))
+                done = run["transactions"]
+                self.assertEqual(set(done), {"new-order", "payment", "order-status", "delivery", "stock-level"})
+                self.assertGreater(sum(kind["committed"] for kind in done.values()), 100)
+                self.assertGreater(run["index_operations"], 1000)
+                self.assertLess(abs(run["loaded_bytes"] / run["forecast_bytes"] - 1), 0.25)
+        self.assertTrue((self.folder / "o/index.html").exists())
+
+    def test_reads_see_whole_rows(self) -> None:
+        for workload in "abcdef":
+            for protocol in ("no_wait", "silo") if not LONG else ("no_wait", "wait_die", "silo"):
+                with self.subTest(workload=workload, protocol=protocol):
+                    done = self.ended(0, *YCSB, "--workload", f"ycsb-{workload}", "--cc", protocol)
+                    self.assertIn("conditions: 2 of 2 hold", done.stdout)
+        done = self.ended(0, *YCSB, "--workload", "ycsb-atc", "--row-bytes", "100", "--cc", "all", "--row-locks", "192",
+                          "--index-placement", "shared_heap")
+        self.assertEqual(done.stdout.count("conditions: 2 of 2 hold"), 3)
+
+    def test_parts_of_the_mix(self) -> None:
+        done = self.ended(0, *TPCC, "--transactions", "payment,new-order", "--placement", "shared_heap", "--warehouses", "1")
+        self.assertNotIn("delivery", done.stdout)
+        self.assertIn("12 of 12 hold", done.stdout)
+
+    def test_what_is_refused(self) -> None:
+        self.refused_each("oltp", table={
+            ("--workload", "ycsb-g"): "did you mean 'ycsb-", ("--index", "tickt"): "did you mean 'ticket'?",
+            ("--cc", "occ"): "no_wait, wait_die, silo", ("--rows", "5"): "has no effect on tpcc",
+            ("--workload", "ycsb-a", "--warehouses", "2"): "has no effect on ycsb-a",
+            ("--workload", "ycsb-a", "--accesses", "2"): "has no effect on ycsb-a",
+            ("--cardinalities", "big"): "whole or small", ("--transactions", "pay"): "payment",
+            ("--row-locks", "64"): "48 or 192", ("--threads", "0"): "at least 1", ("--placement", "heap"): "shared_heap",
+            ("--placement", "segregated", "--index-placement", "segregated"): "has no effect with",
+            ("--time", "1", "--transactions-each", "5"): "has no effect with"})
+
+    def test_memory_is_forecast_and_limited(self) -> None:
+        done = self.ended(1, "oltp", "--warehouses", "4", "--memory-limit", "10")
+        self.assertIn("more than the limit of 10 MB", done.stderr)
+        done = self.ended(0, "oltp", "--cardinalities", "small", "--memory-limit", "24", "--time", "60", "--runs", "1")
+        self.assertIn("the run ended early: rows and indexes take more than 24 MB", done.stdout)
+
+    def test_an_interrupted_run_writes_what_there_is(self) -> None:
+        for arguments in (("--cardinalities", "small", "--time", "60"), ("--warehouses", "50", "--memory-limit", "100000")):
+            with self.subTest(arguments):
+                running = subprocess.Popen([self.command, "oltp", *arguments], cwd=self.folder, stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, text=True)
+                line = ""
+                while "run 1" not in line and "load" not in line:
+                    line = running.stderr.readline()
+                running.send_signal(signal.SIGINT)
+                said = running.communicate()
+                self.assertEqual(running.returncode, 130, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
