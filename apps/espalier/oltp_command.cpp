@@ -231,7 +231,7 @@ nlohmann::ordered_json entry_of(const std::string& workload, const measured& m) 
       {"real_time", 1e9 / m.throughput()},
       {"cpu_time", m.cpu_us_each * 1000},
       {"time_unit", "ns"},
-      {"per_second", m.per_second},
+      {"rounds", m.per_second},
       {"commits", m.counts.commits},
       {"waits", m.counts.waits},
       {"index_operations", m.counts.index_operations},
@@ -321,7 +321,7 @@ void run(const oltp_options& o, const CLI::App& verb) {
     }
   }
   line.clear();
-  if (all.empty()) return;
+  if (all.empty()) throw CLI::RuntimeError(interruption::status());  // while it loaded
   std::printf("%s", bold(fmt::format("{}, {}\n", o.workload,
                                      o.workload == "tpcc" ? number_of(o.warehouses, "warehouse")
                                                           : number_of(o.rows, "row")),

@@ -755,9 +755,12 @@ void transaction_core::commit_silo() {
     backoff pause;
     while (!accesses_[w].of->lock->try_lock_number()) pause.wait();
   }
-  // The look into the indexes comes after the locks: of two transactions at least one sees the other's.
+  // Two fences. Of two transactions of which one depends on the other, the later one reads its epoch after it has locked; if it
+  // reads an older one, the other one validates after that, sees the lock, and does not commit. The look into the indexes
+  // comes after the locks, too: of two transactions at least one sees what the other has inserted.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const std::uint32_t epoch = shared_.epoch.load(std::memory_order_relaxed);  // relaxed: the fence orders it
+  const std::uint32_t epoch = shared_.epoch.load(std::memory_order_relaxed);  // relaxed: the fences order it
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   bool holds = false;
   abort_reason why = abort_reason::row_changed;
   try {
