@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/map/any_map.hpp"
 #include "espalier/oltp/row.hpp"
 #include "espalier/reclaim/epoch.hpp"
@@ -94,6 +95,8 @@ class index_base {
   /// The lock of the gap behind the last key.
   [[nodiscard]] row_lock& end_lock() noexcept { return end_; }
   [[nodiscard]] departures& left() noexcept { return left_; }
+  /// How many transactions read gaps: ranges, or that a key is absent.
+  [[nodiscard]] std::atomic<std::uint32_t>& gap_readers() noexcept { return gap_readers_.value; }
 
   // The calling thread is pinned in the domain.
 
@@ -174,6 +177,7 @@ class index_base {
   any_map map_;
   row_lock end_;
   departures left_;
+  hw::padded<std::atomic<std::uint32_t>> gap_readers_{};
   std::array<ttas_lock, 256> locks_;
 };
 

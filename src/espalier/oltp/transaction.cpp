@@ -157,6 +157,8 @@ void transaction_core::end() noexcept {
   range_rows_.clear();
   part_.clear();
   ends_.clear();
+  for (index_base* const in : gaps_) in->gap_readers().fetch_sub(1, std::memory_order_release);
+  gaps_.clear();
   keys_.clear();
   memory_.reset();
   has_erased_ = false;
@@ -278,6 +280,21 @@ void transaction_core::lock_end(index_base& in) {
   }
   ends_.emplace_back(&in, lock_mode::none);
   lock(in.end_lock(), ends_.back().second, lock_mode::shared);
+}
+
+/// From here to the end of the attempt inserts of others into the index lock gaps.
+void transaction_core::reads_gaps(index_base& in) {
+  if (std::find(gaps_.begin(), gaps_.end(), &in) != gaps_.end()) return;
+  gaps_.push_back(&in);
+  in.gap_readers().fetch_add(1, std::memory_order_relaxed);  // relaxed: the fence orders it
+  // Of an insert that does not see this one, the row is seen from here on.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+bool transaction_core::others_read_gaps(index_base& in) const noexcept {
+  const bool own = std::find(gaps_.begin(), gaps_.end(), &in) != gaps_.end();
+  // acquire: what a transaction has locked that reads no gaps any more, this one does not meet.
+  return in.gap_readers().load(std::memory_order_acquire) != (own ? 1U : 0U);
 }
 
 // Rows ---------------------------------------------------------------------------------------------------------------
@@ -426,6 +443,7 @@ bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* 
   }
   // Its lock is the key's as long as the index has it: it leaves after this transaction, or for want of memory stays.
   if (seen != nullptr) return in.find(key) == seen;
+  reads_gaps(in);
   const index_base::entry_of_row behind = in.first_from(key);
   // The key may have been inserted before the look for what is behind it.
   if (behind.of != nullptr && behind.key == key) return false;
@@ -463,6 +481,7 @@ transaction_core::part_end transaction_core::collect(index_base& in, std::uint64
 transaction_core::range_read transaction_core::read_range(index_base& in, std::uint64_t from,
                                                           std::uint64_t to, intent i, std::size_t at_once) {
   const std::size_t base = part_.size();
+  if (locks()) reads_gaps(in);
   while (true) {
     const std::uint64_t left = in.left().count();
     const part_end at = collect(in, from, to, at_once, part_);
@@ -649,6 +668,7 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
     return true;
   }
   if (changes_.size() == changes_.capacity()) changes_.reserve(2 * changes_.size() + 8);
+  if (locks() && link_unwatched(in, key, r)) return true;
   while (true) {
     index_base::entry_of_row behind;
     row* present = nullptr;
@@ -709,6 +729,22 @@ void transaction_core::remove_left_over(index_base& in, std::uint64_t key, std::
     throw;
   }
   r->lock->install(number);
+}
+
+/// Where no other transaction reads gaps of the index. False otherwise, and if the index is unique and has the key.
+bool transaction_core::link_unwatched(index_base& in, std::uint64_t key, row* r) {
+  if (others_read_gaps(in)) return false;
+  {
+    const index_time counted(*this);
+    if (!in.insert(key, r)) return false;
+  }
+  changes_.push_back({&in, key, r, true});
+  // A transaction that reads gaps and is not seen here sees the row, which is locked.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!others_read_gaps(in)) return true;
+  in.remove(*guard_, key, r);
+  changes_.pop_back();
+  return false;
 }
 
 /// With the gap before that entry locked for the moment. False if it has changed.

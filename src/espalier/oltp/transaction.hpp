@@ -38,7 +38,9 @@
 //             VLDB 1990). The gap behind the last row has a lock of its own. A transaction that reads a range, or that a
 //             key is absent, locks the rows and the one behind them, and looks into the index once more: what has come
 //             between is locked as well. One that inserts a key locks the row behind it exclusively for the moment of the
-//             insert. The new row is locked by then. An erased row stays in the indexes, locked, until the commit.
+//             insert. The new row is locked by then. An erased row stays in the indexes, locked, until the commit. Where no
+//             transaction reads gaps of the index, an insert locks none: it looks after the insert, and a transaction that
+//             begins to read gaps says so before it looks.
 //   Silo      A row is inserted into the indexes when the transaction inserts it, marked absent. A commit scans each range
 //             that it has read once more, after it has locked what it writes: of two transactions that insert into each
 //             other's ranges one sees the other's row. Each index notes the keys that rows leave, before they leave them:
@@ -278,6 +280,8 @@ class transaction_core {
   void lock(row_lock& l, lock_mode& held, lock_mode wanted);
   void release(row_lock& l, lock_mode held) noexcept;
   void lock_end(index_base& in);
+  void reads_gaps(index_base& in);
+  [[nodiscard]] bool others_read_gaps(index_base& in) const noexcept;
   void lock_or_copy(std::uint32_t at, intent i);
   void copy_row(access& a);
   /// The row's access, locked or copied.
@@ -291,6 +295,7 @@ class transaction_core {
   [[nodiscard]] std::vector<index_change>::iterator removal_of(const index_base& in, std::uint64_t key,
                                                                std::uint32_t at);
   [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
+  [[nodiscard]] bool link_unwatched(index_base& in, std::uint64_t key, row* r);
   [[nodiscard]] bool link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
                                  row* r);
   [[nodiscard]] bool insert_row(table_base& into, const std::byte* data);
@@ -330,6 +335,7 @@ class transaction_core {
   std::vector<row*> range_rows_;
   std::vector<part_entry> part_, again_;
   std::vector<std::pair<index_base*, lock_mode>> ends_;
+  std::vector<index_base*> gaps_;  ///< of which it reads gaps
   std::vector<std::pair<index_base*, std::uint64_t>> keys_;
   std::vector<std::uint32_t> writes_;
   transaction_counts counts_;
