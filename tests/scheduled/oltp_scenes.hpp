@@ -27,12 +27,12 @@ struct world {
   registers all;
   std::array<std::vector<committed>, 4> of;
 
-  world(oltp::protocol p, std::uint64_t count)
+  world(oltp::protocol p, std::uint64_t count, unsigned commits_per_epoch = 1)
       : all({.map = "locked_map",
              .by = p,
              .index_placement = "shared_heap",
              .row_placement = "shared_heap",
-             .commits_per_epoch = 1},
+             .commits_per_epoch = commits_per_epoch},
             count) {}
 
   using steps = std::function<void(oltp::transaction&, committed&)>;
@@ -109,6 +109,22 @@ void write_skew(scene& s) {
         r.read(t, 1, did);
         r.append(t, 0, 2, 0, did);
       });
+}
+
+/// Each changes both registers, in another order, in one epoch.
+template <oltp::protocol P>
+void crossing(scene& s) {
+  auto& w = s.make<world>(P, 2U, 1000U);
+  w.fill(0, 1);
+  for (const unsigned mine : {0U, 1U}) {
+    s.thread(mine == 0 ? "a" : "b", [&w, mine] {
+      w.run(mine, [&w, mine](oltp::transaction& t, committed& did) {
+        w.all.append(t, mine, 1 + mine, 1, did);
+        w.all.append(t, 1 - mine, 11 + mine, 1, did);
+      });
+    });
+  }
+  s.at_end([&w] { w.expect_serializable(); });
 }
 
 /// Each sees an empty range and inserts into the other's.
@@ -257,6 +273,7 @@ template <oltp::protocol P, class Visitor>
 void for_each_scene(Visitor& visit) {
   const std::string by(to_string(P));
   visit(by + ", write skew", write_skew<P>);
+  visit(by + ", crossing", crossing<P>);
   visit(by + ", two empty ranges", two_empty_ranges<P>);
   visit(by + ", insert at the end", insert_at_the_end<P>);
   visit(by + ", absent", absent<P>);
