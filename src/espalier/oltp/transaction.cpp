@@ -821,7 +821,7 @@ void transaction_core::commit_silo() {
     if (!c.inserted) c.in->left().note(c.key);
   }
   install();
-  if (counts_.commits % shared_.commits_per_epoch == 0)
+  if ((counts_.commits + 1) % shared_.commits_per_epoch == 0)
     shared_.epoch.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number
 }
 
