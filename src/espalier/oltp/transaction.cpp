@@ -393,9 +393,8 @@ transaction_core::found transaction_core::find(index_base& in, std::uint64_t key
     }
     if (r != nullptr) {
       const std::uint32_t at = read(r, i);
-      const access& a = accesses_[at];
-      if (is_there(a) && in.key_of(contents(a)) == key) return {contents(a), at};
-      if (a.erased) return {};
+      if (const found one = seen(in, key, at)) return one;
+      if (accesses_[at].erased) return {};
     }
     if (confirms_absence(in, key, r, left)) return {};
   }
@@ -419,16 +418,8 @@ void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t>
                       std::min<std::size_t>(rows[n]->of->row_bytes(), 4 * hw::cache_line_bytes));
   }
   for (std::size_t n = 0; n < keys.size(); ++n) {
-    results[n] = {};
-    if (rows[n] != nullptr) {
-      const std::uint32_t at = read(rows[n], i);
-      const access& a = accesses_[at];
-      if (is_there(a) && in.key_of(contents(a)) == keys[n]) {
-        results[n] = {contents(a), at};
-        continue;
-      }
-    }
-    results[n] = find(in, keys[n], i);
+    results[n] = rows[n] != nullptr ? seen(in, keys[n], read(rows[n], i)) : found();
+    if (!results[n]) results[n] = find(in, keys[n], i);
   }
 }
 
@@ -524,11 +515,11 @@ void transaction_core::note_range(index_base& in, std::uint64_t from, std::uint6
   ranges_.push_back({&in, from, to, left, first, range_rows_.size() - first});
 }
 
-transaction_core::found transaction_core::visible(index_base& in, const part_entry& e) const {
-  const std::uint32_t at = known(e.of);
+/// The row that an index has under a key; none if it had the key, or will have it.
+transaction_core::found transaction_core::seen(const index_base& in, std::uint64_t key,
+                                               std::uint32_t at) const {
   const access& a = accesses_[at];
-  // A row under a key that it had, or will have.
-  if (!is_there(a) || in.key_of(contents(a)) != e.key) return {};
+  if (!is_there(a) || in.key_of(contents(a)) != key) return {};
   return {contents(a), at};
 }
 
@@ -598,7 +589,12 @@ bool transaction_core::insert_row(table_base& into, const std::byte* data) {
     const index_time counted(*this);
     row* const r = into.primary().find(into.primary().key_of(data));
     const std::uint32_t at = r != nullptr ? known(r) : none;
-    if (at != none && accesses_[at].erased) return revive(into, data, at);
+    if (at != none && accesses_[at].erased) {
+      accesses_[at].erased = false;
+      if (!link_all(into, data, at)) return false;
+      std::memcpy(contents(accesses_[at]), data, into.row_bytes());
+      return true;
+    }
   }
   row* const r = into.create(data);
   std::uint32_t at = none;
@@ -622,31 +618,20 @@ bool transaction_core::insert_row(table_base& into, const std::byte* data) {
     accesses_[at].copy = memory_.take(into.row_bytes());
     std::memcpy(accesses_[at].copy, data, into.row_bytes());
   }
+  return link_all(into, data, at);
+}
+
+/// Puts the row into all indexes. False if a unique one has its key: then the row is erased again.
+bool transaction_core::link_all(table_base& into, const std::byte* data, std::uint32_t at) {
   for (const auto& in : into.indexes()) {
     if (link(*in, in->key_of(data), at)) continue;
     for (const auto& linked : into.indexes()) {
       if (linked == in) break;
-      changes_.push_back({linked.get(), linked->key_of(data), r, false});
+      changes_.push_back({linked.get(), linked->key_of(data), accesses_[at].of, false});
     }
     accesses_[at].writes = accesses_[at].erased = has_erased_ = true;
     return false;
   }
-  return true;
-}
-
-bool transaction_core::revive(table_base& into, const std::byte* data, std::uint32_t at) {
-  accesses_[at].erased = false;
-  for (const auto& in : into.indexes()) {
-    if (!link(*in, in->key_of(data), at)) {
-      accesses_[at].erased = true;
-      for (const auto& linked : into.indexes()) {
-        if (linked == in) break;
-        changes_.push_back({linked.get(), linked->key_of(data), accesses_[at].of, false});
-      }
-      return false;
-    }
-  }
-  std::memcpy(contents(accesses_[at]), data, into.row_bytes());
   return true;
 }
 

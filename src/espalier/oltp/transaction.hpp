@@ -189,7 +189,7 @@ class transaction_core {
       drop_duplicates(in, base);
       // Not to part_.size(): a scan inside visit() that has ended by an exception leaves its rows there.
       for (std::size_t n = base, end = part_.size(); n < end; ++n) {
-        const found one = visible(in, part_[n]);
+        const found one = seen(in, part_[n].key, known(part_[n].of));
         if (one && !visit(one)) {
           part_.resize(base);
           return;
@@ -206,8 +206,6 @@ class transaction_core {
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
  private:
-  friend class database_base;
-
   /// A row that the attempt has read, locked or written.
   struct access {
     row* of;
@@ -299,12 +297,12 @@ class transaction_core {
   [[nodiscard]] bool link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
                                  row* r);
   [[nodiscard]] bool insert_row(table_base& into, const std::byte* data);
-  [[nodiscard]] bool revive(table_base& into, const std::byte* data, std::uint32_t at);
+  [[nodiscard]] bool link_all(table_base& into, const std::byte* data, std::uint32_t at);
   [[nodiscard]] range_read read_range(index_base& in, std::uint64_t from, std::uint64_t to, intent i,
                                       std::size_t at_once);
   [[nodiscard]] part_end collect(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t at_once,
                                  std::vector<part_entry>& into);
-  [[nodiscard]] found visible(index_base& in, const part_entry& e) const;
+  [[nodiscard]] found seen(const index_base& in, std::uint64_t key, std::uint32_t at) const;
   [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept;
   void drop_duplicates(index_base& in, std::size_t base);
   void remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at);
