@@ -26,7 +26,7 @@ class Oltp(Case):
                 self.assertTrue(all(run["conditions"].values()))
                 done = run["transactions"]
                 self.assertEqual(set(done), {"new-order", "payment", "order-status", "delivery", "stock-level"})
-                self.assertGreater(sum(kind["committed"] for kind in done.values()), 100)
+                self.assertGreaterEqual(sum(kind["committed"] for kind in done.values()), 100)
                 self.assertGreater(run["index_operations"], 1000)
                 self.assertLess(abs(run["loaded_bytes"] / run["forecast_bytes"] - 1), 0.25)
         self.assertTrue((self.folder / "o/index.html").exists())
