@@ -1,5 +1,5 @@
 # What `cmake --install` installs: headers, libraries, the command with its report tool and manual pages, a CMake
-# package and a pkg-config file; with the simulator, that as the package's component "sim".
+# package and pkg-config files; with the simulator, that as the package's component "sim".
 
 include(CMakePackageConfigHelpers)
 
@@ -47,7 +47,7 @@ install(FILES
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 set(modules espalier-map)
 if(TARGET espalier)
-  list(APPEND modules espalier)
+  list(APPEND modules espalier espalier-oltp)
 endif()
 foreach(module IN LISTS modules)
   configure_file(cmake/${module}.pc.in "${PROJECT_BINARY_DIR}/${module}.pc" @ONLY)

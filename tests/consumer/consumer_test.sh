@@ -38,6 +38,9 @@ for program in consumer host shared_consumer; do
   [[ ! -x $work/cmake/$program ]] || "$work/cmake/$program"
 done
 readelf -d "$work/cmake/consumer" | grep -E 'NEEDED.*(hwloc|fmt)' && { echo "the maps need more than pthreads"; exit 1; }
+echo "with find_package, component oltp"
+built "$here" database "$compiler" -DLIBRARY=oltp
+"$work/database/transfers"
 # sanitized SANITIZER COMPILER: the library is compiled with the program's flags.
 sanitized() {
   echo "with $(basename "$2") -fsanitize=$1"
@@ -156,6 +159,9 @@ for module in espalier espalier-map; do
     -o "$work/with_pkg_config"
   LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
 done
+# shellcheck disable=SC2046 # as above
+"$compiler" -std=c++20 "$here/transfers.cpp" $(pkg-config --cflags --libs espalier-oltp) -o "$work/with_pkg_config"
+LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
 
 # What is installed runs on processors older than this one, whose flags all maps are compiled with.
 if command -v qemu-x86_64 >/dev/null; then
