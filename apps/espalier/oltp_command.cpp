@@ -366,7 +366,9 @@ void add_oltp_command(CLI::App& parser) {
   which.add_list("--cc", o->protocols, "NAMES ...", "Protocols: no_wait, wait_die, silo, or all (no_wait)");
   which.add("--placement", o->placement, "NAME",
             "One placement for rows and indexes; by default each has a segregated one");
-  which.add("--index-placement", o->index_placement, "NAME", "The placement of the indexes alone");
+  which.add(
+      "--index-placement", o->index_placement, "NAME",
+      "The placement of the indexes alone; segregated: one arena each for nodes, descriptors, the rest");
   which.add_default("--row-locks", o->row_locks, "BYTES",
                     "Bytes of a row's lock: 48, or 192 in lines of its own");
   option_group load(*verb, load_group);

@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <latch>
+#include <map>
 #include <memory>
 #include <new>
 #include <ostream>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -31,6 +34,8 @@ namespace espalier::oltp {
 namespace {
 
 using test::on_threads;
+using testing::AnyOfArray;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -532,6 +537,34 @@ TEST_P(databases, have_locks_and_placements_of_choice) {
   EXPECT_EQ(locks, 20U);
   EXPECT_EQ(other.db.row_placement().chosen_name(), "clustered");
   EXPECT_LE(other.db.counts().sampled, other.db.counts().commits);
+}
+
+TEST(placements, give_each_role_an_arena_that_all_indexes_share) {
+  // int_lf keeps descriptors in use. Builds with a sanitizer do not have it.
+  const bool has_descriptors = std::ranges::count(any_map_names(), "int_lf") != 0;
+  shop s({.map = has_descriptors ? "int_lf" : "ticket", .recording = any_placement::recording::on});
+  s.fill(1, 500);
+  const auto page_of = [](const void* memory) { return std::bit_cast<std::uintptr_t>(memory) / 4096; };
+
+  std::map<std::uintptr_t, std::set<memory_role>> roles;
+  std::set<memory_role> seen;
+  s.db.index_placement().for_each_live([&](const live_block& one) {
+    roles[page_of(one.memory)].insert(one.asked.role);
+    seen.insert(one.asked.role);
+  });
+  for (const auto& [page, of_page] : roles) EXPECT_EQ(of_page.size(), 1U);
+  EXPECT_TRUE(seen.contains(memory_role::other)) << "the lists of the index by group";
+  EXPECT_EQ(seen.contains(memory_role::descriptor), has_descriptors);
+
+  const auto pages_of_nodes = [&](const index_base& in) {
+    std::set<std::uintptr_t> pages;
+    in.map().visit_nodes([&](const void* memory, std::size_t, memory_role role) {
+      if (role == memory_role::node || role == memory_role::leaf) pages.insert(page_of(memory));
+    });
+    return pages;
+  };
+  const auto of_primary = pages_of_nodes(s.items.primary_index());
+  EXPECT_THAT(pages_of_nodes(s.by_code), Contains(AnyOfArray(of_primary))) << "a page has nodes of both";
 }
 
 // Scenes of several threads. The first attempts meet; later ones do not.
