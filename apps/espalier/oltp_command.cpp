@@ -4,10 +4,12 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -59,6 +61,9 @@ struct oltp_options {
 };
 
 constexpr std::string_view study_name = "oltp";
+
+/// Threads wait in them by design: for the one lock of the index, or for the thread that runs their operation.
+constexpr std::array<std::string_view, 3> slow_indexes{"global_lock_bst", "locked_map", "partitioned"};
 
 /// The names, or all of them for "all".
 std::vector<std::string> chosen_of(const std::vector<std::string>& named,
@@ -275,6 +280,13 @@ void run(const oltp_options& o, const CLI::App& verb) {
   for (const std::string& one : {o.placement, o.index_placement}) {
     if (!one.empty()) static_cast<void>(chosen_of({one}, placements, "placement"));
   }
+  std::vector<std::string> slow;
+  std::ranges::copy_if(indexes, std::back_inserter(slow), [](const std::string& index) {
+    return std::ranges::find(slow_indexes, index) != slow_indexes.end();
+  });
+  if (!slow.empty())
+    std::fprintf(stderr, "slow by design: %s; operations wait for the index's lock or for another thread\n",
+                 fmt::format("{}", fmt::join(slow, ", ")).c_str());
   study_files files(o.out, study_name);
   std::vector<unsigned> threads = o.threads;
   if (threads.empty()) threads.push_back(std::max(1U, std::min(16U, std::thread::hardware_concurrency())));

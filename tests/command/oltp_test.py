@@ -46,6 +46,11 @@ class Oltp(Case):
         self.assertNotIn("delivery", done.stdout)
         self.assertIn("12 of 12 hold", done.stdout)
 
+    def test_indexes_that_are_slow_by_design_are_named(self) -> None:
+        done = self.ended(0, *YCSB, "--workload", "ycsb-a", "--index", "locked_map,ordered_map,partitioned")
+        self.assertTrue(done.stderr.startswith("slow by design: locked_map, partitioned; "), done.stderr)
+        self.assertNotIn("slow", self.ended(0, *YCSB, "--workload", "ycsb-c").stderr)
+
     def test_what_is_refused(self) -> None:
         self.refused_each("oltp", table={
             ("--workload", "ycsb-g"): "did you mean 'ycsb-", ("--index", "tickt"): "did you mean 'ticket'?",
