@@ -40,7 +40,7 @@ namespace espalier {
 [[nodiscard]] bool any_map_takes_placement(std::string_view name) noexcept;
 
 struct any_map_options {
-  /// Lent to the map; none: the one that the algorithm has by default.
+  /// Lent to the map; none: the one that the algorithm has by default, or a clustered one if that splits its nodes.
   std::optional<any_placement> placement;
   /// For a map that reclaims by epochs; null: one of its own. It outlives the map.
   epoch_domain* domain = nullptr;
@@ -89,6 +89,8 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
         const_cast<void*>(static_cast<const void*>(&visitor)));
   }
   [[nodiscard]] const char* check_invariants() const { return held_->check_invariants(); }
+  /// Frees what was erased; returns how many blocks still wait.
+  std::size_t collect() { return held_->collect(); }
   /// Of its placement: with a lent one, that of all to which it is lent.
   [[nodiscard]] memory_usage usage() const { return held_->usage(); }
 
@@ -116,6 +118,7 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
     [[nodiscard]] virtual std::size_t size() const = 0;
     virtual void visit_nodes(node_function visit, void* visitor) const = 0;
     [[nodiscard]] virtual const char* check_invariants() const = 0;
+    virtual std::size_t collect() = 0;
     [[nodiscard]] virtual memory_usage usage() const = 0;
 
     const map_properties& properties;

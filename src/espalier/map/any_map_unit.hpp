@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "espalier/map/any_map.hpp"
 
@@ -52,6 +55,12 @@ class any_map_of final : public any_map::held {
     else
       return nullptr;
   }
+  std::size_t collect() override {
+    if constexpr (requires { map_.domain().collect(); })
+      return map_.domain().collect();
+    else
+      return 0;
+  }
   [[nodiscard]] memory_usage usage() const override {
     if constexpr (requires { map_.usage(); })
       return map_.usage();
@@ -63,6 +72,15 @@ class any_map_of final : public any_map::held {
   Map map_;
 };
 
+/// Where none is lent.
+template <class Map>
+[[nodiscard]] any_placement own_placement() {
+  const std::vector<std::string_view> names = placement_names();
+  const std::string_view own = Map::traits_type::placement_type::name;
+  // One that splits the algorithm's nodes is part of the map's type.
+  return any_placement(std::ranges::find(names, own) != names.end() ? own : "clustered");
+}
+
 template <class Entry>
 std::unique_ptr<any_map::held> make_any_map(const any_map_options& o) {
   using plain = typename Entry::map_type;
@@ -70,8 +88,7 @@ std::unique_ptr<any_map::held> make_any_map(const any_map_options& o) {
     using map = catalog::placed<plain, any_placement>;
     typename map::reclaimer_type* domain = nullptr;
     if constexpr (std::is_same_v<typename map::reclaimer_type, epoch_domain>) domain = o.domain;
-    return std::make_unique<any_map_of<map>>(
-        domain, o.placement ? *o.placement : any_placement(plain::traits_type::placement_type::name));
+    return std::make_unique<any_map_of<map>>(domain, o.placement ? *o.placement : own_placement<plain>());
   } else {
     if (o.placement)
       throw std::invalid_argument("any_map: '" + Entry::name() + "' has a placement of its own");
