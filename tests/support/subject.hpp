@@ -176,7 +176,7 @@ struct subject_type {
   /// A reclaimer that maps of this type can share; null if they cannot.
   std::shared_ptr<void> (*make_domain)();
   /// Constructs and destroys a map in place and allocates nothing else, for the fault suite.
-  void (*construct_only)();
+  std::function<void()> construct_only;
 };
 
 /// Whether the suites perform the operation on maps of this type. A reverse scan is the scan of a mirrored one.

@@ -205,6 +205,9 @@ class subject_of final : public subject {
  public:
   explicit subject_of(const std::shared_ptr<void>& domain)
       : domain_(domain), map_(construct(domain.get())), plain_(map_) {}
+  template <class... Arguments>
+  subject_of(std::shared_ptr<void> domain, const Arguments&... for_the_map)
+      : domain_(std::move(domain)), map_(for_the_map...), plain_(map_) {}
 
   operations& plain() override { return plain_; }
   void with_guard(function_ref<void(operations&)> body) override {
@@ -233,6 +236,7 @@ class subject_of final : public subject {
   const char* check_invariants() override { return map_.check_invariants(); }
   memory_usage usage() override { return map_.usage(); }
   std::size_t collect() override {
+    if constexpr (requires { map_.collect(); }) return map_.collect();
     if constexpr (requires { map_.domain().collect(); }) return map_.domain().collect();
     return 0;
   }
