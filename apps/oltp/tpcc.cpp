@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,13 +112,14 @@ constexpr std::uint64_t line_key(std::uint64_t w, std::uint64_t d, std::uint64_t
   return packed({{w, 16}, {d, 4}, {o, 32}, {line, 4}});
 }
 constexpr std::uint64_t stock_key(std::uint64_t w, std::uint64_t i) { return packed({{w, 16}, {i, 32}}); }
-constexpr std::uint64_t by_customer_key(std::uint64_t w, std::uint64_t d, std::uint64_t c, std::uint64_t o) {
-  return packed({{w, 16}, {d, 4}, {c, 12}, {o, 32}});
+constexpr std::uint32_t last_order = ~std::uint32_t{0};
+/// The newest order of a customer is the first in the index.
+constexpr std::uint64_t by_customer_key(std::uint64_t w, std::uint64_t d, std::uint64_t c, std::uint32_t o) {
+  return packed({{w, 16}, {d, 4}, {c, 12}, {last_order - o, 32}});
 }
 std::uint64_t by_name_key(std::uint64_t w, std::uint64_t d, std::string_view last) {
   return packed({{w, 16}, {d, 4}, {hash_key(last) >> 20, 44}});
 }
-constexpr std::uint32_t last_order = ~std::uint32_t{0};
 
 // What is drawn ------------------------------------------------------------------------------------------------------
 
@@ -613,17 +613,18 @@ class tpcc::terminal final : public client {
     row.d_id = d_;
     row.date = now_;
     row.amount = amount_;
-    row.data = fmt::format("{}    {}", w_name.view(), d_name.view());
+    std::string both(w_name.view());
+    both.append("    ").append(d_name.view());
+    row.data = both;
     t.insert(all_.histories_, row);
   }
 
   /// Order-Status (2.6).
   void show_status(transaction& t) {
     const auto buyer = expect(customer_of(t, intent::read));
-    // The newest is the last in the index.
-    std::uint32_t newest = 0;
-    t.scan(all_.orders_by_customer_, by_customer_key(c_w_, c_d_, buyer->c_id, 0),
-           by_customer_key(c_w_, c_d_, buyer->c_id, last_order), [&](const order& o) { newest = o.o_id; });
+    const auto last = t.first(all_.orders_by_customer_, by_customer_key(c_w_, c_d_, buyer->c_id, last_order),
+                              by_customer_key(c_w_, c_d_, buyer->c_id, 0));
+    const std::uint32_t newest = last ? last->o_id : 0;
     std::int64_t sum = 0;
     t.scan(all_.lines_, line_key(c_w_, c_d_, newest, 0), line_key(c_w_, c_d_, newest, most_lines),
            [&](const order_line& l) { sum += l.amount; });
@@ -632,27 +633,35 @@ class tpcc::terminal final : public client {
 
   /// Delivery (2.7): the oldest new order of each district.
   void deliver(transaction& t) {
+    std::array<std::uint64_t, districts> keys{};
+    std::array<std::int64_t, districts> sums{};
+    std::size_t n = 0;
     for (std::uint32_t d = 1; d <= districts; ++d) {
       const auto oldest =
           t.first(all_.new_orders_.primary_index(), key(w_, d, 0), key(w_, d, last_order), intent::write);
       if (!oldest) continue;
-      const std::uint32_t o = oldest->o_id;
+      keys[n++] = key(w_, d, oldest->o_id);
       t.erase(oldest);
-      std::uint32_t c = 0;
-      t.update(all_.orders_, key(w_, d, o), [&](order& row) {
-        row.carrier = carrier_;
-        c = row.c_id;
-      });
-      std::int64_t sum = 0;
+    }
+    std::array<found_row<order>, districts> orders;
+    t.find_batch<order>(all_.orders_, std::span(keys).first(n), orders, intent::write);
+    for (std::size_t i = 0; i < n; ++i) {
+      const order& o = *expect(orders[i]);
+      keys[i] = key(w_, o.d_id, o.c_id);
       t.scan(
-          all_.lines_, line_key(w_, d, o, 0), line_key(w_, d, o, most_lines),
+          all_.lines_, line_key(w_, o.d_id, o.o_id, 0), line_key(w_, o.d_id, o.o_id, most_lines),
           [&](const found_row<order_line>& l) {
-            sum += l->amount;
+            sums[i] += l->amount;
             t.update(l, [&](order_line& row) { row.delivery = now_; });
           },
           intent::write);
-      t.update(all_.customers_, key(w_, d, c), [&](customer& row) {
-        row.balance += sum;
+      t.update(orders[i], [&](order& row) { row.carrier = carrier_; });
+    }
+    std::array<found_row<customer>, districts> buyers;
+    t.find_batch<customer>(all_.customers_, std::span(keys).first(n), buyers, intent::write);
+    for (std::size_t i = 0; i < n; ++i) {
+      t.update(expect(buyers[i]), [&](customer& row) {
+        row.balance += sums[i];
         ++row.delivery_count;
       });
     }
@@ -661,11 +670,12 @@ class tpcc::terminal final : public client {
   /// Stock-Level (2.8): the items of the last 20 orders.
   void count_low_stock(transaction& t) {
     const std::uint32_t next = expect(t.find(all_.districts_, key(w_, d_)))->next_o_id;
-    std::set<std::uint32_t> wanted;
-    t.scan(all_.lines_, line_key(w_, d_, next > 20 ? next - 20 : 1, 0),
-           line_key(w_, d_, next - 1, most_lines), [&](const order_line& l) { wanted.insert(l.i_id); });
     std::vector<std::uint64_t> keys;
-    for (const std::uint32_t i : wanted) keys.push_back(stock_key(w_, i));
+    t.scan(all_.lines_, line_key(w_, d_, next > 20 ? next - 20 : 1, 0),
+           line_key(w_, d_, next - 1, most_lines),
+           [&](const order_line& l) { keys.push_back(stock_key(w_, l.i_id)); });
+    std::ranges::sort(keys);
+    keys.erase(std::ranges::unique(keys).begin(), keys.end());
     std::vector<found_row<stock>> rows(keys.size());
     t.find_batch<stock>(all_.stocks_, keys, rows);
     std::int64_t low = 0;

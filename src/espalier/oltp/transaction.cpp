@@ -448,12 +448,29 @@ bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* 
 
 // Ranges -------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Calls look(key, row) for the rows of an index from a key on, until it returns false. Of `few` the map is asked for one
+/// after the other: it need not make an order for them.
+template <class Look>
+void look_at(const index_base& in, std::uint64_t from, bool few, Look&& look) {
+  if (!few || !in.is_unique()) return in.scan(from, look);
+  while (true) {
+    const auto at = in.first_from(from);
+    if (at.of == nullptr || !look(at.key, at.of) || at.key == ~std::uint64_t{0}) return;
+    from = at.key + 1;
+  }
+}
+
+}  // namespace
+
 transaction_core::part_end transaction_core::collect(index_base& in, std::uint64_t from, std::uint64_t to,
                                                      std::size_t at_once, std::vector<part_entry>& into) {
   const index_time counted(*this);
   part_end at{true, nullptr};
   const std::size_t base = into.size();
-  in.scan(from, [&](std::uint64_t key, row* r) {
+  const bool one = at_once == 1 && in.is_unique();
+  look_at(in, from, one, [&](std::uint64_t key, row* r) {
     if (key > to) {
       at.successor = r;
       return false;
@@ -464,7 +481,8 @@ transaction_core::part_end transaction_core::collect(index_base& in, std::uint64
       return false;
     }
     into.push_back({key, r});
-    return true;
+    if (one) at.ends = key == to;
+    return !one;
   });
   return at;
 }
@@ -843,7 +861,7 @@ bool transaction_core::ranges_hold() {
     std::size_t n = 0;
     bool same = true;
     const index_time counted(*this);
-    one.in->scan(one.from, [&](std::uint64_t key, row* r) {
+    look_at(*one.in, one.from, one.count <= 1, [&](std::uint64_t key, row* r) {
       if (key > one.to) return false;
       const std::uint32_t at = known(r);
       const bool own = at != none && (accesses_[at].inserted || has_linked(*one.in, key, accesses_[at]));
