@@ -339,6 +339,7 @@ TEST_P(databases, find_several_at_once) {
     EXPECT_EQ(rows[74 - 11]->amount, 11);
     EXPECT_EQ(t.find(s.items, 20)->amount, 20);
     t.find_batch(s.items, {}, std::span<found_row<item>>());
+    EXPECT_THROW(t.find_batch(s.items, keys, std::span(rows).first(74)), std::logic_error);
   });
 }
 

@@ -165,10 +165,14 @@ class transaction {
                              " may have several rows of a key; scan it from the key to the key");
     return found_row<Row>(core_.find(in, key, i));
   }
-  /// Several at once, whose cache misses overlap: results[i] is that of find(in, keys[i]).
+  /// Several at once, whose cache misses overlap: results[i] is that of find(in, keys[i]). Throws std::logic_error if there
+  /// are more keys than results.
   template <class Row>
   void find_batch(const table<Row>& in, std::span<const std::uint64_t> keys,
                   std::span<found_row<Row>> results, intent i = intent::read) {
+    if (results.size() < keys.size())
+      throw std::logic_error("oltp: find_batch() has " + std::to_string(keys.size()) + " keys and room for " +
+                             std::to_string(results.size()) + " results");
     std::array<transaction_core::found, together_most> found;
     while (!keys.empty()) {
       const std::size_t n = std::min(keys.size(), together_most);
