@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <barrier>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -10,6 +13,7 @@
 #include "espalier/oltp/database.hpp"
 #include "oltp/registers.hpp"
 #include "oltp/serializability.hpp"
+#include "support/environment.hpp"
 
 // Histories of random transactions, of each protocol and of some maps, and what the checker finds in them.
 
@@ -52,6 +56,47 @@ TEST_P(histories, are_serializable) {
     const auto fault = serialization_graph(history).fault();
     ASSERT_FALSE(fault) << *fault << "\nround " << round;
   }
+}
+
+/// Many histories of a few transactions each: the threads stay, and each history empties the registers of the one before.
+TEST_P(histories, short_ones_are_serializable) {
+  constexpr unsigned threads = 3;
+  constexpr unsigned each = 4;
+  // With a scale of 10, as in `./check --long`, 10^5 of each protocol over its three maps.
+  const double scale = environment_number("ESPALIER_STRESS_SCALE", 1);
+  const auto rounds = static_cast<std::uint64_t>(scale > 1 ? 3340 * scale : 10 * scale) + 1;
+  registers all({.map = std::get<1>(GetParam()), .by = std::get<0>(GetParam()), .commits_per_epoch = 1}, 3);
+  std::vector<committed> history;
+  std::array<std::vector<committed>, threads> of;
+  std::optional<std::string> fault;
+  std::uint64_t round = 0;
+  std::barrier both(threads, [&]() noexcept {
+    if (round != 0) {
+      history.clear();
+      for (const auto& one : of) history.insert(history.end(), one.begin(), one.end());
+      history.push_back(all.final_state(threads));
+      fault = serialization_graph(history).fault();
+    }
+    all.clear();
+    for (auto& one : of) one.clear();
+    ++round;
+  });
+  {
+    std::vector<std::jthread> running;
+    for (unsigned i = 0; i < threads; ++i) {
+      running.emplace_back([&, i] {
+        std::mt19937_64 random(i);
+        for (both.arrive_and_wait(); round <= rounds && !fault; both.arrive_and_wait()) {
+          for (unsigned n = 0; n < each; ++n) {
+            of[i].push_back(all.run(i, random, (i * each + n) * 8ULL + 1, [&] {
+              if (random() % 3 == 0) std::this_thread::yield();
+            }));
+          }
+        }
+      });
+    }
+  }
+  ASSERT_FALSE(fault) << *fault << "\nround " << round - 1;
 }
 
 INSTANTIATE_TEST_SUITE_P(engines, histories,

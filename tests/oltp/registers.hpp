@@ -94,6 +94,14 @@ class registers {
     did.epoch = ~std::uint64_t{0};
     return did;
   }
+  /// All registers are empty lists again.
+  void clear() {
+    database_.transact([&](oltp::transaction& t) {
+      t.scan(
+          rows_, 0, oltp::transaction::last_key, [&](const oltp::found_row<register_row>& r) { t.erase(r); },
+          oltp::intent::write);
+    });
+  }
 
   // The steps, for scenes.
 
