@@ -268,6 +268,65 @@ void queue(scene& s) {
   });
 }
 
+/// TPC-C's Order-Status concurrent with New-Order: the newest order of a customer, by a secondary index, and all its lines.
+struct purchase {
+  std::uint64_t id;
+  std::uint64_t customer;
+  std::uint64_t lines;
+};
+struct purchase_line {
+  std::uint64_t id;  ///< 8 * purchase + number of the line
+};
+template <oltp::protocol P>
+void order_status(scene& s) {
+  struct fixture {
+    const std::uint64_t customer = 7;
+    oltp::database all{
+        {.map = "locked_map", .by = P, .index_placement = "shared_heap", .row_placement = "shared_heap"}};
+    oltp::table<purchase>& orders =
+        all.create_table<purchase>("orders", [](const purchase& o) { return o.id; });
+    oltp::index<purchase>& by_customer = orders.create_index("by customer", oltp::uniqueness::many,
+                                                             [](const purchase& o) { return o.customer; });
+    oltp::table<purchase_line>& lines =
+        all.create_table<purchase_line>("lines", [](const purchase_line& l) { return l.id; });
+
+    void place(oltp::transaction& t, std::uint64_t id, std::uint64_t count) {
+      require(t.insert(orders, {id, customer, count}), "an order is new");
+      for (std::uint64_t n = 0; n < count; ++n) require(t.insert(lines, {8 * id + n}), "a line is new");
+    }
+    /// The newest order, and how many lines it says that it has and has.
+    std::array<std::uint64_t, 3> newest(oltp::transaction& t) {
+      std::array<std::uint64_t, 3> found{};
+      t.scan(by_customer, customer, customer, [&](const purchase& o) {
+        if (o.id > found[0]) found = {o.id, o.lines, 0};
+      });
+      t.scan(lines, 8 * found[0], 8 * found[0] + 7, [&](const purchase_line&) { ++found[2]; });
+      return found;
+    }
+  };
+  auto& f = s.make<fixture>();
+  f.all.transact([&f](oltp::transaction& t) { f.place(t, 1, 1); });
+  s.thread("new order", [&f] { f.all.transact([&f](oltp::transaction& t) { f.place(t, 2, 2); }); });
+  s.thread("order status", [&f] {
+    std::array<std::uint64_t, 3> found{};
+    std::uint64_t lines_of_second = 0;
+    f.all.transact([&](oltp::transaction& t) {
+      lines_of_second = 0;
+      found = f.newest(t);
+      t.scan(f.lines, 16, 23, [&](const purchase_line&) { ++lines_of_second; });
+    });
+    require(found[0] == 1 || found[0] == 2, "there is a newest order");
+    require(found[1] == found[0] && found[2] == found[1], "an order has all its lines");
+    require(lines_of_second == (found[0] == 2 ? 2U : 0U),
+            "the lines are there with their order, or neither is");
+  });
+  s.at_end([&f] {
+    std::array<std::uint64_t, 3> found{};
+    f.all.transact([&](oltp::transaction& t) { found = f.newest(t); });
+    require(found == std::array<std::uint64_t, 3>{2, 2, 2}, "the second order is the newest one");
+  });
+}
+
 /// Calls visit(name, build) for each scene of a protocol.
 template <oltp::protocol P, class Visitor>
 void for_each_scene(Visitor& visit) {
@@ -281,6 +340,7 @@ void for_each_scene(Visitor& visit) {
   visit(by + ", recoloured", recoloured<P>);
   visit(by + ", undone", undone<P>);
   visit(by + ", queue", queue<P>);
+  visit(by + ", order status", order_status<P>);
 }
 template <class Visitor>
 void for_each_scene(Visitor&& visit) {
