@@ -1,0 +1,198 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+
+#include "espalier/reclaim/epoch.hpp"
+
+// A cache of byte strings with a limit of memory: what espalier::cache (cache.hpp) is typed over, and what `espalier serve`
+// serves. Link espalier::cache.
+//
+// Threads. Any thread may call anything at any time. A get takes no lock. It stores nothing that other threads read, but a
+// frequency of two bits until that is full, and a time of access once a minute. Changes of a key take turns; each operation
+// on a key takes effect at one moment (linearizable).
+//
+// Memory. All of it, the table included, stays below the limit: entries lie in segments, one behind the other, and the oldest
+// that no get asked for make room for new ones. A visitor of a get keeps the memory of what it sees; one that blocks makes
+// changes wait, and fail with out_of_memory in the end.
+//
+// Entries are asked by the whole key, of at most largest_key bytes.
+
+namespace espalier {
+
+/// What a get sees, and what a change begins from. Valid while the visitor or the decision runs.
+struct cache_entry {
+  /// An entry without an end.
+  static constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
+
+  std::string_view value;
+  /// Changes with each change of the value; never 0. No two changes within 2^40 give the same one, but those that name it.
+  std::uint64_t version = 0;
+  std::uint32_t flags = 0;
+  /// The first second of the cache's clock at which it is gone.
+  std::uint32_t expires = never;
+  /// The second of the last get, to the minute; of the change that stored it, if none came.
+  std::uint32_t accessed = 0;
+  bool fetched = false;  ///< a get has seen it
+  bool stale = false;    ///< marks of the user
+  bool claimed = false;
+};
+
+/// What becomes of a key.
+struct cache_change {
+  enum class kind : std::uint8_t {
+    keep,   ///< nothing
+    erase,  ///< there is no entry any more
+    amend,  ///< the value stays; expires, stale and claimed are those given here. The version stays if it is 0 here
+    store,  ///< an entry with a new value
+  };
+  kind what = kind::keep;
+  std::size_t value_bytes = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t expires = cache_entry::never;
+  /// 0: the next one.
+  std::uint64_t version = 0;
+  bool stale = false;
+  bool claimed = false;
+};
+
+enum class cache_outcome : std::uint8_t {
+  done,           ///< as decided
+  too_large,      ///< the entry would take more than options allow. Nothing has changed
+  out_of_memory,  ///< no room, and nothing to evict. Nothing has changed
+};
+
+struct cache_changed {
+  cache_outcome outcome = cache_outcome::done;
+  cache_change::kind what = cache_change::kind::keep;
+  /// Of the entry after the change; 0 if there is none.
+  std::uint64_t version = 0;
+};
+
+struct cache_options {
+  /// Bytes of everything: at least byte_cache::smallest_limit.
+  std::size_t memory_limit = std::size_t{64} << 20U;
+  /// Bytes of a key and its value.
+  std::size_t largest_entry = std::size_t{1} << 20U;
+  /// false: a change fails where there is no room.
+  bool evicts = true;
+  /// Seconds, from the user, at least 1 and never back; null: the seconds since the cache was made, and one.
+  const std::atomic<std::uint32_t>* clock = nullptr;
+};
+
+struct cache_statistics {
+  std::uint64_t entries = 0;
+  std::uint64_t entry_bytes = 0;    ///< of the live entries, with what each takes beside key and value
+  std::uint64_t used_bytes = 0;     ///< of everything
+  std::uint64_t table_bytes = 0;    ///< of the hash table
+  std::uint64_t segments = 0;       ///< in use
+  std::uint64_t segment_bytes = 0;  ///< of one segment
+  std::uint64_t stored = 0;         ///< entries, ever
+  std::uint64_t evictions = 0;
+  std::uint64_t evicted_unfetched = 0;
+  std::uint64_t expired = 0;  ///< entries whose memory came back after their end
+  std::uint64_t expired_unfetched = 0;
+  std::uint64_t copied = 0;  ///< entries that survived the segment in which they lay
+};
+
+class byte_cache {
+ public:
+  static constexpr std::size_t largest_key = 250;
+  static constexpr std::size_t smallest_limit = std::size_t{1} << 20U;
+
+  /// Throws std::invalid_argument for a limit below smallest_limit or a largest entry above half of it, std::bad_alloc.
+  explicit byte_cache(const cache_options& options = {});
+  byte_cache(const byte_cache&) = delete;
+  byte_cache& operator=(const byte_cache&) = delete;
+  ~byte_cache();
+
+  /// What get() and change() take instead of the key's hash: computed once, for both and for request().
+  struct hashed_key {
+    std::string_view key;
+    std::uint64_t hash;
+  };
+  [[nodiscard]] static hashed_key hashed(std::string_view key) noexcept;
+
+  /// Requests the memory that a get of this key reads first, for look-ups that come soon: the table at stage 0, the entry at
+  /// stage 1, when stage 0 has arrived.
+  void request(const hashed_key& key, unsigned stage) const noexcept;
+
+  enum class access : std::uint8_t { counted, peek };
+
+  /// Calls visit(const cache_entry&) if the key is there. peek: it counts as no access. Constant expected time; lock-free but
+  /// for a key whose place in a growing table just changes. The visitor may not change the same cache.
+  template <class Visitor>
+  bool get(const hashed_key& key, Visitor&& visit, access how = access::counted) {
+    const auto guard = domain_.pin();
+    cache_entry seen;
+    if (!find(key, how, seen)) return false;
+    visit(static_cast<const cache_entry&>(seen));
+    return true;
+  }
+  template <class Visitor>
+  bool get(std::string_view key, Visitor&& visit, access how = access::counted) {
+    return get(hashed(key), visit, how);
+  }
+
+  /// The one way to change a key, as one step: decide(const cache_entry* now) returns a cache_change, from the entry or null;
+  /// fill(char* value, const cache_entry* now) writes the value_bytes of a store. decide may be called several times, and its
+  /// last answer counts; fill at most once. Both run while other changes of the key wait: they may not block, nor use the
+  /// cache. expected_bytes: of the value, if that is known before. Amortised constant time, a step of eviction included.
+  template <class Decide, class Fill>
+  cache_changed change(const hashed_key& key, std::size_t expected_bytes, Decide&& decide, Fill&& fill) {
+    const erased_change erased{
+        const_cast<void*>(static_cast<const void*>(std::addressof(decide))),
+        [](void* context, const cache_entry* now) -> cache_change {
+          return (*static_cast<std::remove_reference_t<Decide>*>(context))(now);
+        },
+        const_cast<void*>(static_cast<const void*>(std::addressof(fill))),
+        [](void* context, char* value, const cache_entry* now) {
+          (*static_cast<std::remove_reference_t<Fill>*>(context))(value, now);
+        }};
+    return apply(key, expected_bytes, erased);
+  }
+
+  /// Forgets every entry that was stored before, at one moment; their memory comes back with time.
+  void flush() noexcept;
+
+  /// Calls visit(std::string_view key, const cache_entry&) for entries that are there all the time, and perhaps for others.
+  template <class Visitor>
+  void for_each(Visitor&& visit) {
+    for (std::size_t bucket = 0; bucket < buckets(); ++bucket) {
+      const auto guard = domain_.pin();
+      each_of(bucket, std::addressof(visit), [](void* context, std::string_view key, const cache_entry& entry) {
+        (*static_cast<std::remove_reference_t<Visitor>*>(context))(key, entry);
+      });
+    }
+  }
+
+  /// The sums are exact while no thread changes anything.
+  [[nodiscard]] cache_statistics statistics() const;
+  [[nodiscard]] const cache_options& options() const noexcept;
+  /// Seconds of the cache's clock.
+  [[nodiscard]] std::uint32_t now() const noexcept;
+
+ private:
+  struct erased_change {
+    void* decider;
+    cache_change (*decide)(void*, const cache_entry*);
+    void* filler;
+    void (*fill)(void*, char*, const cache_entry*);
+  };
+  struct state;
+
+  bool find(const hashed_key& key, access how, cache_entry& seen) noexcept;
+  cache_changed apply(const hashed_key& key, std::size_t expected_bytes, const erased_change& change);
+  [[nodiscard]] std::size_t buckets() const noexcept;
+  void each_of(std::size_t bucket, void* context, void (*visit)(void*, std::string_view, const cache_entry&));
+
+  epoch_domain domain_;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace espalier
