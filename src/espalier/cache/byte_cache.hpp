@@ -142,9 +142,9 @@ class byte_cache {
   /// The one way to change a key, as one step: decide(const cache_entry* now) returns a cache_change, from the entry or null;
   /// fill(char* value, const cache_entry* now) writes the value_bytes of a store. decide may be called several times, and its
   /// last answer counts; fill at most once. Both run while other changes of the key wait: they may not block, nor use the
-  /// cache. expected_bytes: of the value, if that is known before. Amortised constant time, a step of eviction included.
+  /// cache. Amortised constant time, a step of eviction included.
   template <class Decide, class Fill>
-  cache_changed change(const hashed_key& key, std::size_t expected_bytes, Decide&& decide, Fill&& fill) {
+  cache_changed change(const hashed_key& key, Decide&& decide, Fill&& fill) {
     const erased_change erased{
         const_cast<void*>(static_cast<const void*>(std::addressof(decide))),
         [](void* context, const cache_entry* now) -> cache_change {
@@ -154,7 +154,7 @@ class byte_cache {
         [](void* context, char* value, const cache_entry* now) {
           (*static_cast<std::remove_reference_t<Fill>*>(context))(value, now);
         }};
-    return apply(key, expected_bytes, erased);
+    return apply(key, erased);
   }
 
   /// Forgets every entry that was stored before, at one moment; their memory comes back with time.
@@ -187,7 +187,7 @@ class byte_cache {
   struct state;
 
   bool find(const hashed_key& key, access how, cache_entry& seen) noexcept;
-  cache_changed apply(const hashed_key& key, std::size_t expected_bytes, const erased_change& change);
+  cache_changed apply(const hashed_key& key, const erased_change& change);
   [[nodiscard]] std::size_t buckets() const noexcept;
   void each_of(std::size_t bucket, void* context, void (*visit)(void*, std::string_view, const cache_entry&));
 
