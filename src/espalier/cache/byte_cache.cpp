@@ -1,0 +1,589 @@
+#include "espalier/cache/byte_cache.hpp"
+
+#include <sys/random.h>
+#include <ctime>
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "espalier/cache/entry.hpp"
+#include "espalier/cache/entry_log.hpp"
+#include "espalier/cache/table.hpp"
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/pages.hpp"
+
+// The operations, and evictions. A hand goes over the segments from the oldest to the newest one, and again (SIEVE: Zhang et
+// al., NSDI 2024; here segment by segment). What was asked for since it came by last is copied into a segment that takes the
+// place of the one it leaves; all else is evicted.
+//
+// Locks: the log's mutex before a stripe's lock, never the other way.
+
+namespace espalier {
+namespace {
+
+using caching::apart_value;
+using caching::entry;
+using caching::entry_log;
+using caching::location;
+using caching::table;
+
+/// Keys are from users that may wish each other ill: nobody can tell which ones collide.
+std::uint64_t hash_seed() noexcept {
+  std::uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed)) seed = 0x9E37'79B9'7F4A'7C15U;
+  return seed;
+}
+const std::uint64_t process_seed = hash_seed();
+
+std::uint64_t hash_of(std::string_view key) noexcept { return XXH3_64bits_withSeed(key.data(), key.size(), process_seed); }
+
+std::uint64_t coarse_seconds() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<std::uint64_t>(now.tv_sec);
+}
+
+/// Pages of one value. Their owner lies at their start.
+constexpr std::size_t apart_head = hw::cache_line_bytes;
+static_assert(sizeof(hw::page_run) <= apart_head);
+
+hw::page_run& pages_of(const apart_value& value) noexcept {
+  return *std::launder(reinterpret_cast<hw::page_run*>(value.data - apart_head));
+}
+
+apart_value make_apart(std::size_t bytes) {
+  hw::page_run run = hw::map_pages(apart_head + bytes);
+  std::byte* const at = run.data();
+  new (at) hw::page_run(std::move(run));
+  return {reinterpret_cast<char*>(at) + apart_head, bytes};
+}
+
+std::size_t apart_bytes(std::size_t value_bytes) noexcept {
+  return (apart_head + value_bytes + hw::page_size() - 1) / hw::page_size() * hw::page_size();
+}
+
+/// Without a reader.
+std::size_t destroy(const apart_value& value) noexcept {
+  const hw::page_run gone = std::move(pages_of(value));
+  return gone.size();
+}
+
+}  // namespace
+
+struct byte_cache::state {
+  state(const cache_options& o, epoch_domain& d)
+      : options(o), budget(o.memory_limit), entries(budget), log(budget), domain(d) {
+    survivors.fill(entry_log::none);
+  }
+  ~state() {
+    for (std::size_t bucket = 0; bucket < entries.buckets(); ++bucket) {
+      entries.each_in(bucket, [this](location where) {
+        const entry& e = log.entry_at(where);
+        if ((e.marks() & caching::is_apart) != 0) destroy(e.apart());
+      });
+    }
+  }
+
+  cache_options options;
+  std::uint64_t began = coarse_seconds();
+  caching::memory_budget budget;
+  table entries;
+  entry_log log;
+  epoch_domain& domain;
+
+  alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> versions{0};
+  /// Entries of this version and before are gone; 0: none is.
+  alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> flushed{0};
+
+  alignas(hw::false_sharing_bytes) std::mutex mutex;  // of evictions, and of the order of segments
+  std::uint32_t spare = entry_log::none;              // for survivors
+  std::uint32_t hand = entry_log::none;
+  std::array<std::uint32_t, caching::lifetimes> survivors;
+  std::uint32_t ends_seen = 0;  // the second in which ended segments were looked for
+  std::atomic<std::uint32_t> in_limbo{0};
+
+  std::atomic<std::uint64_t> evictions{0};
+  std::atomic<std::uint64_t> evicted_unfetched{0};
+  std::atomic<std::uint64_t> expired{0};
+  std::atomic<std::uint64_t> expired_unfetched{0};
+  std::atomic<std::uint64_t> copied{0};
+  std::atomic<std::size_t> bytes_apart{0};
+
+  static void add(std::atomic<std::uint64_t>& count) noexcept {
+    count.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
+  }
+
+  [[nodiscard]] std::uint32_t now() const noexcept {
+    // relaxed: seconds order nothing.
+    if (options.clock != nullptr) return options.clock->load(std::memory_order_relaxed);
+    return static_cast<std::uint32_t>(coarse_seconds() - began + 1);
+  }
+
+  [[nodiscard]] bool is_flushed(const entry& e) const noexcept {
+    const std::uint64_t until = flushed.load(std::memory_order_acquire);  // order: flush, release
+    return until != 0 && (until - e.version()) % entry::version_limit < entry::version_limit / 2;
+  }
+  [[nodiscard]] bool is_gone(const entry& e, std::uint32_t second) const noexcept {
+    return e.end() <= second || is_flushed(e);
+  }
+
+  std::uint64_t next_version() noexcept {
+    std::uint64_t v = 0;
+    do {
+      // relaxed: only its uniqueness counts, and that one after a flush is larger, which the flush's own version orders.
+      v = (versions.fetch_add(1, std::memory_order_relaxed) + 1) % entry::version_limit;
+    } while (v == 0);
+    return v;
+  }
+
+  [[nodiscard]] auto hash_at() const noexcept {
+    return [this](location where) { return hash_of(log.entry_at(where).key()); };
+  }
+
+  /// Under the lock of the key. An entry with a value apart needs a guard with room for one retirement.
+  void leave(const entry& e, location where, epoch_domain::guard* guard) noexcept {
+    if ((e.marks() & caching::is_apart) != 0) {
+      const apart_value value = e.apart();
+      guard->retire({value.data, reinterpret_cast<void*>(value.bytes), this, [](const retired& r) noexcept {
+                       auto& owner = *static_cast<state*>(r.owner);
+                       const std::size_t gone =
+                           destroy({static_cast<char*>(r.object), reinterpret_cast<std::size_t>(r.aux)});
+                       owner.budget.give(gone);
+                       owner.bytes_apart.fetch_sub(gone, std::memory_order_relaxed);  // relaxed: a count
+                     }});
+    }
+    log.release(where, e.bytes());
+  }
+
+  // What follows is under the mutex.
+
+  [[nodiscard]] location allocate(std::size_t bytes, unsigned lifetime);
+  [[nodiscard]] bool reserve_apart(std::size_t bytes);
+  [[nodiscard]] std::uint32_t obtain();
+  [[nodiscard]] bool make_progress(unsigned& waits);
+  [[nodiscard]] bool evict_one();
+  [[nodiscard]] std::uint32_t next_at_hand() noexcept;
+  [[nodiscard]] bool empty(std::uint32_t victim, bool by_hand);
+  [[nodiscard]] bool move_or_drop(const entry& e, location where, std::uint64_t hash, std::uint32_t victim, bool by_hand,
+                                  std::uint32_t second, epoch_domain::guard& guard);
+  [[nodiscard]] location room_for_survivor(std::size_t bytes, unsigned lifetime, std::uint32_t victim) noexcept;
+};
+
+location byte_cache::state::allocate(std::size_t bytes, unsigned lifetime) {
+  while (true) {
+    if (const location where = log.allocate(bytes, lifetime); where != 0) return where;
+    const std::uint32_t index = obtain();
+    if (index == entry_log::none) return 0;
+    if (const std::uint32_t full = log.open_segment(lifetime); full != entry_log::none) log.seal(full);
+    log.open(index, lifetime);
+  }
+}
+
+/// Makes room in the budget for pages of a value.
+bool byte_cache::state::reserve_apart(std::size_t bytes) {
+  unsigned waits = 0;
+  while (!budget.try_take(bytes)) {
+    if (!log.shrink_for(bytes) && !make_progress(waits)) return false;
+  }
+  bytes_apart.fetch_add(bytes, std::memory_order_relaxed);  // relaxed: a count
+  return true;
+}
+
+/// A free segment; one more is spare then.
+std::uint32_t byte_cache::state::obtain() {
+  for (unsigned waits = 0;;) {
+    if (spare == entry_log::none) spare = log.take_free();
+    if (spare != entry_log::none) {
+      if (const std::uint32_t index = log.take_free(); index != entry_log::none) return index;
+    }
+    if (!make_progress(waits)) return entry_log::none;
+  }
+}
+
+/// Frees memory, or waits for readers of what was freed. False: there is nothing to free, or they take too long.
+bool byte_cache::state::make_progress(unsigned& waits) {
+  const std::uint32_t limbo = in_limbo.load(std::memory_order_acquire);
+  domain.collect();
+  if (in_limbo.load(std::memory_order_acquire) < limbo) return true;
+  if (limbo < 2 + log.size() / 32 && evict_one()) return true;
+  if (limbo == 0) return false;
+  constexpr unsigned yields = 100;
+  constexpr unsigned sleeps = 1000;
+  if (++waits > yields + sleeps) return false;
+  if (waits <= yields)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  return true;
+}
+
+bool byte_cache::state::evict_one() {
+  const std::uint32_t second = now();
+  if (second != ends_seen) {
+    ends_seen = second;
+    log.find_ended(second);
+  }
+  // Without a segment for survivors all would be evicted.
+  if (spare != entry_log::none) {
+    for (std::uint32_t i = log.take_loose(); i != entry_log::none; i = log.take_loose()) {
+      const auto& s = log[i];
+      // relaxed: a guess of what is worth it
+      if (s.live.load(std::memory_order_relaxed) * 2 <= s.end || s.latest_end.load(std::memory_order_relaxed) <= second ||
+          flushed.load(std::memory_order_relaxed) != 0)
+        return empty(i, false);
+    }
+  }
+  if (!options.evicts) return false;
+  const std::uint32_t victim = next_at_hand();
+  return victim != entry_log::none && empty(victim, true);
+}
+
+std::uint32_t byte_cache::state::next_at_hand() noexcept {
+  for (unsigned rounds = 0; rounds < 2;) {
+    if (hand == entry_log::none) {
+      ++rounds;
+      hand = log.oldest();
+      for (auto& open : survivors) {
+        if (open != entry_log::none) log.seal(std::exchange(open, entry_log::none));
+      }
+      if (hand == entry_log::none) return hand;
+    }
+    if (log.is_complete(hand)) return hand;
+    hand = log[hand].newer;
+  }
+  return entry_log::none;
+}
+
+location byte_cache::state::room_for_survivor(std::size_t bytes, unsigned lifetime, std::uint32_t victim) noexcept {
+  std::uint32_t& open = survivors[lifetime];
+  if (open != entry_log::none) {
+    if (const location where = log.allocate_in(open, bytes); where != 0) return where;
+    log.seal(std::exchange(open, entry_log::none));
+  }
+  const std::uint32_t fresh = spare != entry_log::none ? std::exchange(spare, entry_log::none) : log.take_free();
+  if (fresh == entry_log::none) return 0;
+  open = fresh;
+  log.open_before(fresh, lifetime, victim);
+  return log.allocate_in(fresh, bytes);
+}
+
+/// False: the entry has to stay where it is.
+bool byte_cache::state::move_or_drop(const entry& e, location where, std::uint64_t hash, std::uint32_t victim,
+                                     bool by_hand, std::uint32_t second, epoch_domain::guard& guard) {
+  const bool is_apart = (e.marks() & caching::is_apart) != 0;
+  if (is_apart) guard.reserve(1);
+  const std::lock_guard held(entries.lock_of(hash));
+  const table::found f = entries.find_location(hash, where);
+  if (f.at == nullptr) return true;
+  const unsigned frequency = table::frequency_in(f.word);
+  const bool has_ended = e.end() <= second;
+  if (!has_ended && !is_flushed(e) && (!by_hand || frequency > 0)) {
+    const std::size_t bytes = e.bytes();
+    if (const location to = room_for_survivor(bytes, log[victim].lifetime, victim); to != 0) {
+      e.copy_to(log.at(to), bytes);
+      log.complete(to, bytes, e.end());
+      table::replace(*f.at, table::word_of(hash, to, by_hand ? frequency - 1 : frequency));
+      log.release(where, bytes);
+      add(copied);
+      return true;
+    }
+    if (!options.evicts) return false;
+  }
+  entries.erase(hash, *f.at);
+  entries.count(-1);
+  const bool fetched = (e.marks() & caching::is_fetched) != 0;
+  if (has_ended || is_flushed(e)) {
+    add(expired);
+    if (!fetched) add(expired_unfetched);
+  } else {
+    add(evictions);
+    if (!fetched) add(evicted_unfetched);
+  }
+  leave(e, where, &guard);
+  return true;
+}
+
+/// Frees a segment that is complete. False: some of it has to stay.
+bool byte_cache::state::empty(std::uint32_t victim, bool by_hand) {
+  auto guard = domain.pin();
+  guard.reserve(1);
+  struct step {
+    const entry* what;
+    location where;
+    std::uint64_t hash;
+  };
+  std::array<step, 16> steps;
+  const std::uint32_t second = now();
+  const location first = log.begin_of(victim);
+  for (std::uint32_t at = 0; at < log[victim].end;) {
+    std::size_t count = 0;
+    for (; at < log[victim].end && count < steps.size();) {
+      const location where = first + at / caching::location_unit;
+      const entry& e = log.entry_at(where);
+      at += static_cast<std::uint32_t>(e.bytes());
+      if ((e.marks() & caching::is_filler) != 0) continue;
+      const std::uint64_t hash = hash_of(e.key());
+      entries.request_bucket(hash);
+      steps[count++] = {&e, where, hash};
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!move_or_drop(*steps[i].what, steps[i].where, steps[i].hash, victim, by_hand, second, guard)) return false;
+    }
+  }
+  if (hand == victim) hand = log[victim].newer;
+  log.unlist(victim);
+  in_limbo.fetch_add(1, std::memory_order_acq_rel);
+  guard.retire({&log, reinterpret_cast<void*>(std::uintptr_t{victim}), this, [](const retired& r) noexcept {
+                  static_cast<entry_log*>(r.object)->give_back(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(r.aux)));
+                  static_cast<state*>(r.owner)->in_limbo.fetch_sub(1, std::memory_order_acq_rel);
+                }});
+  return true;
+}
+
+byte_cache::byte_cache(const cache_options& options) {
+  if (options.memory_limit < smallest_limit)
+    throw std::invalid_argument("a cache needs a limit of at least " + std::to_string(smallest_limit) + " bytes");
+  if (options.largest_entry > options.memory_limit / 2)
+    throw std::invalid_argument("the largest entry of a cache is at most half of its memory");
+  state_ = std::make_unique<state>(options, domain_);
+}
+
+byte_cache::~byte_cache() { domain_.purge(state_.get()); }
+
+byte_cache::hashed_key byte_cache::hashed(std::string_view key) noexcept { return {key, hash_of(key)}; }
+
+void byte_cache::request(const hashed_key& key, unsigned stage) const noexcept {
+  if (stage == 0) {
+    state_->entries.request_bucket(key.hash);
+  } else if (const location where = state_->entries.guess(key.hash); where != 0) {
+    hw::request_lines(state_->log.at(where), 2 * hw::cache_line_bytes);
+  }
+}
+
+bool byte_cache::find(const hashed_key& key, access how, cache_entry& seen) noexcept {
+  state& s = *state_;
+  const table::found f =
+      s.entries.find(key.hash, [&](location where) { return s.log.entry_at(where).has_key(key.key); });
+  if (f.at == nullptr) return false;
+  entry& e = s.log.entry_at(table::location_in(f.word));
+  const std::uint32_t second = s.now();
+  if (s.is_gone(e, second)) return false;
+  seen = e.seen(second);
+  if (how == access::counted) {
+    e.note_get(second);
+    table::raise(f);
+  }
+  return true;
+}
+
+cache_changed byte_cache::apply(const hashed_key& key, const erased_change& change) {
+  if (key.key.size() > largest_key) return {cache_outcome::too_large, cache_change::kind::keep, 0};
+  state& s = *state_;
+
+  // Room that is not yet an entry.
+  struct room {
+    state& of;
+    location where = 0;
+    std::size_t bytes = 0;
+    unsigned lifetime = 0;
+    apart_value apart{nullptr, 0};
+
+    ~room() { give(); }
+    void give() noexcept {
+      if (where != 0) {
+        entry::make_filler(of.log.at(where), bytes);
+        of.log.complete(where, bytes, 0);
+        of.log.release(where, bytes);
+        where = 0;
+      }
+      if (apart.data != nullptr) {
+        const std::size_t gone = destroy(std::exchange(apart, {nullptr, 0}));
+        of.budget.give(gone);
+        of.bytes_apart.fetch_sub(gone, std::memory_order_relaxed);  // relaxed: a count
+      }
+    }
+  } mine{s};
+
+  while (true) {
+    std::unique_lock held(s.entries.lock_of(key.hash));
+    table::found f = s.entries.find_locked(key.hash, [&](location where) { return s.log.entry_at(where).has_key(key.key); });
+    entry* e = f.at == nullptr ? nullptr : &s.log.entry_at(table::location_in(f.word));
+    std::optional<epoch_domain::guard> guard;
+    const auto may_leave = [&] {
+      if ((e->marks() & caching::is_apart) == 0 || guard) return;
+      guard.emplace(domain_.pin());
+      guard->reserve(1);
+    };
+    const auto leave = [&] { s.leave(*e, table::location_in(f.word), guard ? &*guard : nullptr); };
+    const std::uint32_t second = s.now();
+    if (e != nullptr && s.is_gone(*e, second)) {
+      may_leave();
+      s.entries.erase(key.hash, *f.at);
+      s.entries.count(-1);
+      state::add(s.expired);
+      if ((e->marks() & caching::is_fetched) == 0) state::add(s.expired_unfetched);
+      leave();
+      e = nullptr;
+      f = {};
+    }
+    const cache_entry seen = e == nullptr ? cache_entry{} : e->seen(second);
+    const cache_entry* const current = e == nullptr ? nullptr : &seen;
+    cache_change c = change.decide(change.decider, current);
+    cache_changed result{cache_outcome::done, c.what, current == nullptr ? 0 : seen.version};
+
+    if (c.what == cache_change::kind::keep) return result;
+    if (c.what == cache_change::kind::erase) {
+      if (e == nullptr) return result;
+      may_leave();
+      s.entries.erase(key.hash, *f.at);
+      s.entries.count(-1);
+      leave();
+      result.version = 0;
+      return result;
+    }
+    const bool amends = c.what == cache_change::kind::amend;
+    std::uint64_t version = 0;
+    if (amends) {
+      if (e == nullptr) return result;
+      if (c.version == 0 && (c.expires == seen.expires || (e->marks() & caching::has_end) != 0)) {
+        e->set_marks(c.stale, c.claimed);
+        if (c.expires != seen.expires) {
+          s.log.prolong(table::location_in(f.word), c.expires);
+          e->set_end(c.expires);
+        }
+        return result;
+      }
+      // The entry is written once more, with a place for what it lacks.
+      c.value_bytes = seen.value.size();
+      c.flags = seen.flags;
+      if (c.version == 0) {
+        version = e->version();
+        if ((e->marks() & caching::has_own_version) != 0) c.version = seen.version;
+      }
+    }
+    if (c.value_bytes + key.key.size() > s.options.largest_entry) {
+      result.outcome = cache_outcome::too_large;
+      return result;
+    }
+
+    caching::entry_shape shape{key.key.size(), c.value_bytes, 0};
+    if (c.stale) shape.marks |= caching::is_stale;
+    if (c.claimed) shape.marks |= caching::is_claimed;
+    if (c.flags != 0) shape.marks |= caching::has_flags;
+    if (c.expires != cache_entry::never) shape.marks |= caching::has_end;
+    if (c.version != 0) shape.marks |= caching::has_own_version;
+    if (amends && seen.fetched) shape.marks |= caching::is_fetched;
+    const bool is_apart = entry::bytes_of(shape) > s.log.largest_inside();
+    if (is_apart) shape.marks |= caching::is_apart;
+    const std::size_t bytes = entry::bytes_of(shape);
+    const unsigned lifetime = caching::lifetime_of(c.expires, second);
+    if (mine.where == 0 || mine.bytes != bytes || mine.apart.bytes != (is_apart ? c.value_bytes : 0)) {
+      mine.give();
+      mine.bytes = bytes;
+      if (!is_apart) mine.where = s.log.allocate(bytes, lifetime);
+      if (mine.where == 0) {
+        held.unlock();
+        guard.reset();
+        try {
+          if (is_apart) {
+            {
+              const std::lock_guard evicting(s.mutex);
+              if (!s.reserve_apart(apart_bytes(c.value_bytes))) return {cache_outcome::out_of_memory, c.what, 0};
+            }
+            try {
+              mine.apart = make_apart(c.value_bytes);
+            } catch (...) {
+              s.budget.give(apart_bytes(c.value_bytes));
+              throw;
+            }
+          }
+          const std::lock_guard evicting(s.mutex);
+          mine.where = s.allocate(bytes, lifetime);
+        } catch (const std::bad_alloc&) {
+          return {cache_outcome::out_of_memory, c.what, 0};
+        }
+        if (mine.where == 0) return {cache_outcome::out_of_memory, c.what, 0};
+        continue;
+      }
+    }
+    if (e != nullptr) may_leave();
+    if (version == 0) version = s.next_version();
+    entry& made = entry::make(s.log.at(mine.where), shape, key.key, c, version, second, mine.apart);
+    if (amends)
+      seen.value.copy(made.value(), seen.value.size());
+    else
+      change.fill(change.filler, made.value(), current);
+    const location where = std::exchange(mine.where, 0);
+    mine.apart = {nullptr, 0};
+    s.log.complete(where, bytes, c.expires);
+    result.version = c.version != 0 ? c.version : version;
+    if (e != nullptr) {
+      table::replace(*f.at, table::word_of(key.hash, where, table::frequency_in(f.word)));
+      leave();
+      return result;
+    }
+    s.entries.insert(key.hash, table::word_of(key.hash, where, 0));
+    s.entries.count(1);
+    held.unlock();
+    s.entries.grow(s.hash_at());
+    return result;
+  }
+}
+
+void byte_cache::flush() noexcept {
+  state& s = *state_;
+  s.flushed.store(s.next_version(), std::memory_order_release);  // order: flush, release
+  const std::lock_guard held(s.mutex);
+  s.log.find_all_loose();
+}
+
+cache_statistics byte_cache::statistics() const {
+  state& s = *state_;
+  cache_statistics r;
+  // relaxed, all of it: counts
+  for (std::uint32_t i = 0; i < s.log.size(); ++i) r.entry_bytes += s.log[i].live.load(std::memory_order_relaxed);
+  r.entry_bytes += s.bytes_apart.load(std::memory_order_relaxed);
+  r.entries = s.entries.entries();
+  r.used_bytes = s.budget.used();
+  r.table_bytes = s.entries.bytes();
+  {
+    const std::lock_guard held(s.mutex);
+    r.segments = s.log.backed();
+  }
+  r.segment_bytes = s.log.segment_bytes();
+  r.stored = s.versions.load(std::memory_order_relaxed);
+  r.evictions = s.evictions.load(std::memory_order_relaxed);
+  r.evicted_unfetched = s.evicted_unfetched.load(std::memory_order_relaxed);
+  r.expired = s.expired.load(std::memory_order_relaxed);
+  r.expired_unfetched = s.expired_unfetched.load(std::memory_order_relaxed);
+  r.copied = s.copied.load(std::memory_order_relaxed);
+  return r;
+}
+
+const cache_options& byte_cache::options() const noexcept { return state_->options; }
+
+std::uint32_t byte_cache::now() const noexcept { return state_->now(); }
+
+std::size_t byte_cache::buckets() const noexcept { return state_->entries.buckets(); }
+
+void byte_cache::each_of(std::size_t bucket, void* context, void (*visit)(void*, std::string_view, const cache_entry&)) {
+  state& s = *state_;
+  const std::uint32_t second = s.now();
+  s.entries.each_in(bucket, [&](location where) {
+    const entry& e = s.log.entry_at(where);
+    if (!s.is_gone(e, second)) visit(context, e.key(), e.seen(second));
+  });
+}
+
+}  // namespace espalier

@@ -1,0 +1,211 @@
+#include "espalier/cache/entry_log.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace espalier::caching {
+namespace {
+
+constexpr std::size_t segment_bytes_for(std::size_t limit) noexcept {
+  return std::bit_floor(std::clamp(limit / 1024, std::size_t{32} << 10U, std::size_t{1} << 20U));
+}
+
+}  // namespace
+
+entry_log::entry_log(memory_budget& budget)
+    : budget_(budget),
+      segment_bytes_(segment_bytes_for(budget.limit())),
+      largest_inside_(std::min(segment_bytes_ / 4, std::size_t{1} << 15U)),
+      count_(static_cast<std::uint32_t>(budget.limit() / segment_bytes_)),
+      pages_(hw::map_pages(count_ * segment_bytes_)),
+      segments_(std::make_unique<segment[]>(count_)) {
+  for (auto& index : open_) index.store(none, std::memory_order_relaxed);  // relaxed: no other thread knows the log
+  unbacked_.reserve(count_);
+  loose_taken_.reserve(count_);
+  for (std::uint32_t i = count_; i > 0; --i) unbacked_.push_back(i - 1);
+  budget_.take(count_ * sizeof(segment));
+}
+
+location entry_log::allocate_in(std::uint32_t index, std::size_t bytes) noexcept {
+  segment& s = segments_[index];
+  // relaxed: the exchange confirms it. One that is sealed has no room.
+  std::uint32_t fill = s.fill.load(std::memory_order_relaxed);
+  while (fill + bytes <= segment_bytes_) {
+    // order (2): allocate, acquire: the segment may have been another one a moment ago
+    if (s.fill.compare_exchange_weak(fill, fill + static_cast<std::uint32_t>(bytes), std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+      s.live.fetch_add(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed);  // relaxed: a count
+      return begin_of(index) + fill / location_unit;
+    }
+  }
+  return 0;
+}
+
+void entry_log::prolong(location where, std::uint32_t expires) noexcept {
+  segment& s = segment_of(where);
+  // relaxed: written before the entry is found, and under the lock of its key.
+  std::uint32_t latest = s.latest_end.load(std::memory_order_relaxed);
+  while (latest < expires && !s.latest_end.compare_exchange_weak(latest, expires, std::memory_order_relaxed)) {
+  }
+}
+
+void entry_log::complete(location where, std::size_t bytes, std::uint32_t expires) noexcept {
+  prolong(where, expires);
+  // order (1): complete, release
+  segment_of(where).complete.fetch_add(static_cast<std::uint32_t>(bytes), std::memory_order_release);
+}
+
+void entry_log::release(location where, std::size_t bytes) noexcept {
+  segment& s = segment_of(where);
+  // relaxed: a count, which decides only what is worth a look.
+  const std::uint32_t left =
+      s.live.fetch_sub(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed) - static_cast<std::uint32_t>(bytes);
+  // relaxed: whether the segment is sealed is looked at again.
+  if (left * 2 <= segment_bytes_ && s.fill.load(std::memory_order_relaxed) == segment::is_sealed)
+    add_loose(static_cast<std::uint32_t>(&s - segments_.get()));
+}
+
+void entry_log::add_loose(std::uint32_t index) noexcept {
+  segment& s = segments_[index];
+  // relaxed: the flag only keeps a segment from being listed twice.
+  if (s.is_loose.load(std::memory_order_relaxed) || s.is_loose.exchange(true, std::memory_order_relaxed)) return;
+  std::uint32_t first = loose_.load(std::memory_order_relaxed);
+  do {
+    s.next_loose.store(first, std::memory_order_relaxed);  // relaxed: order (3) publishes it
+    // order (3): add_loose, release
+  } while (!loose_.compare_exchange_weak(first, index, std::memory_order_release, std::memory_order_relaxed));
+}
+
+std::uint32_t entry_log::take_loose() noexcept {
+  // order (3): take_loose, acquire
+  for (std::uint32_t i = loose_.exchange(none, std::memory_order_acquire); i != none;) {
+    const std::uint32_t next = segments_[i].next_loose.load(std::memory_order_relaxed);  // relaxed: ordered by the exchange
+    loose_taken_.push_back(i);
+    i = next;
+  }
+  while (!loose_taken_.empty()) {
+    const std::uint32_t index = loose_taken_.back();
+    segment& s = segments_[index];
+    loose_taken_.pop_back();
+    s.is_loose.store(false, std::memory_order_relaxed);  // relaxed: as in add_loose
+    if (s.is_listed && is_complete(index)) return index;
+  }
+  return none;
+}
+
+void entry_log::find_ended(std::uint32_t now) noexcept {
+  for (std::uint32_t i = oldest_; i != none; i = segments_[i].newer) {
+    // relaxed: an end that moves now keeps an entry from nothing, which is looked at again.
+    if (segments_[i].latest_end.load(std::memory_order_relaxed) <= now && is_complete(i)) add_loose(i);
+  }
+}
+
+void entry_log::find_all_loose() noexcept {
+  for (std::uint32_t i = oldest_; i != none; i = segments_[i].newer) {
+    if (is_complete(i)) add_loose(i);
+  }
+}
+
+bool entry_log::is_complete(std::uint32_t index) const noexcept {
+  const segment& s = segments_[index];
+  return s.fill.load(std::memory_order_relaxed) == segment::is_sealed &&  // relaxed: sealed under the mutex
+         s.complete.load(std::memory_order_acquire) == s.end;             // order (1): is_complete, acquire
+}
+
+std::uint32_t entry_log::pop_free() noexcept {
+  // order (4): take_free, acquire. Only the holder of the mutex takes: the first segment cannot leave and come back between.
+  std::uint32_t first = free_.load(std::memory_order_acquire);
+  while (first != none && !free_.compare_exchange_weak(first, segments_[first].next_free.load(std::memory_order_relaxed),
+                                                       std::memory_order_acquire, std::memory_order_acquire)) {
+  }
+  return first;
+}
+
+std::uint32_t entry_log::take_free() noexcept {
+  if (budget_.is_passed()) shrink_for(0);
+  if (const std::uint32_t index = pop_free(); index != none) return index;
+  if (unbacked_.empty() || !budget_.try_take(segment_bytes_)) return none;
+  const std::uint32_t index = unbacked_.back();
+  unbacked_.pop_back();
+  ++backed_;
+  return index;
+}
+
+bool entry_log::has_free() const noexcept {
+  return free_.load(std::memory_order_relaxed) != none ||  // relaxed: only a guess
+         (!unbacked_.empty() && budget_.used() + segment_bytes_ <= budget_.limit());
+}
+
+bool entry_log::shrink_for(std::size_t bytes) noexcept {
+  while (budget_.used() + bytes > budget_.limit()) {
+    const std::uint32_t index = pop_free();
+    if (index == none) return false;
+    hw::discard_pages(at(begin_of(index)), segment_bytes_);
+    unbacked_.push_back(index);
+    --backed_;
+    budget_.give(segment_bytes_);
+  }
+  return true;
+}
+
+void entry_log::give_back(std::uint32_t index) noexcept {
+  std::uint32_t first = free_.load(std::memory_order_relaxed);  // relaxed: the exchange below confirms it
+  do {
+    segments_[index].next_free.store(first, std::memory_order_relaxed);  // relaxed: order (4) publishes it
+    // order (4): give_back, release
+  } while (!free_.compare_exchange_weak(first, index, std::memory_order_release, std::memory_order_relaxed));
+}
+
+void entry_log::reset(std::uint32_t index, unsigned lifetime) noexcept {
+  segment& s = segments_[index];
+  // relaxed, all of it: the fill publishes it.
+  s.complete.store(0, std::memory_order_relaxed);
+  s.live.store(0, std::memory_order_relaxed);
+  s.latest_end.store(0, std::memory_order_relaxed);
+  s.lifetime = static_cast<std::uint8_t>(lifetime);
+  s.is_listed = true;
+  std::uint32_t fill = 0;
+  // Location 0 is no entry.
+  if (index == 0) {
+    entry::make_filler(at(0), sizeof(entry));
+    fill = sizeof(entry);
+    s.complete.store(fill, std::memory_order_relaxed);
+  }
+  s.fill.store(fill, std::memory_order_release);  // order (2): open, release
+}
+
+void entry_log::open(std::uint32_t index, unsigned lifetime) noexcept {
+  segment& s = segments_[index];
+  s.older = newest_;
+  s.newer = none;
+  (newest_ == none ? oldest_ : segments_[newest_].newer) = index;
+  newest_ = index;
+  reset(index, lifetime);
+  open_[lifetime].store(index, std::memory_order_release);  // order (2): open, release
+}
+
+void entry_log::open_before(std::uint32_t index, unsigned lifetime, std::uint32_t other) noexcept {
+  segment& s = segments_[index];
+  s.newer = other == none ? oldest_ : other;
+  s.older = s.newer == none ? none : segments_[s.newer].older;
+  (s.newer == none ? newest_ : segments_[s.newer].older) = index;
+  (s.older == none ? oldest_ : segments_[s.older].newer) = index;
+  reset(index, lifetime);
+}
+
+void entry_log::seal(std::uint32_t index) noexcept {
+  segment& s = segments_[index];
+  // relaxed: it takes the segment from those that allocate, who are counted in `complete`.
+  s.end = s.fill.exchange(segment::is_sealed, std::memory_order_relaxed);
+  // A segment may have become loose while it was open.
+  if (s.live.load(std::memory_order_relaxed) * 2 <= segment_bytes_) add_loose(index);  // relaxed: as in release
+}
+
+void entry_log::unlist(std::uint32_t index) noexcept {
+  segment& s = segments_[index];
+  (s.older == none ? oldest_ : segments_[s.older].newer) = s.newer;
+  (s.newer == none ? newest_ : segments_[s.newer].older) = s.older;
+  s.is_listed = false;
+}
+
+}  // namespace espalier::caching

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "espalier/cache/entry.hpp"
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/pages.hpp"
+
+// The memory of entries: segments of equal size that are filled one behind the other. What leaves a segment leaves a hole that
+// nothing fills; a segment comes back as a whole, when what still lives in it has been copied or evicted.
+//
+// Orderings
+//   (1) complete (release) -> is_complete (acquire): whoever walks a segment sees each entry in it.
+//   (2) open (release) -> allocate (acquire): a segment that is found open has been reset.
+//   (3) add_loose (release) -> take_loose (acquire): the links of the list.
+//   (4) give_back (release) -> take_free (acquire): the walker of a segment is done with it, and no reader is in it.
+
+namespace espalier::caching {
+
+/// What everything takes, against the limit.
+class memory_budget {
+ public:
+  explicit memory_budget(std::size_t limit) noexcept : limit_(limit) {}
+
+  [[nodiscard]] bool try_take(std::size_t bytes) noexcept {
+    // relaxed: the count stands alone.
+    std::size_t used = used_.load(std::memory_order_relaxed);
+    while (used + bytes <= limit_) {
+      if (used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  /// Of what cannot wait: it may pass the limit, until segments are given up.
+  void take(std::size_t bytes) noexcept { used_.fetch_add(bytes, std::memory_order_relaxed); }  // relaxed: as above
+  void give(std::size_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }  // relaxed: as above
+  [[nodiscard]] std::size_t used() const noexcept { return used_.load(std::memory_order_relaxed); }  // relaxed: as above
+  [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
+  [[nodiscard]] bool is_passed() const noexcept { return used() > limit_; }
+
+ private:
+  std::size_t limit_;
+  alignas(hw::false_sharing_bytes) std::atomic<std::size_t> used_{0};
+};
+
+/// The entries of a segment end at about the same time, so that it often ends as a whole.
+inline constexpr unsigned lifetimes = 5;
+/// 0: no end; else by the seconds left: below a minute, a quarter of an hour, four hours, more.
+[[nodiscard]] constexpr unsigned lifetime_of(std::uint32_t expires, std::uint32_t now) noexcept {
+  if (expires == cache_entry::never) return 0;
+  const std::uint32_t left = expires > now ? expires - now : 0;
+  return left <= 60 ? 1 : left <= 900 ? 2 : left <= 14'400 ? 3 : 4;
+}
+
+class entry_log {
+ public:
+  static constexpr std::uint32_t none = 0xFFFF'FFFFU;
+
+  struct segment {
+    static constexpr std::uint32_t is_sealed = none;
+
+    std::atomic<std::uint32_t> fill{is_sealed};  ///< bytes handed out, while it is open
+    std::atomic<std::uint32_t> complete{0};      ///< bytes whose writers are done
+    std::atomic<std::uint32_t> live{0};          ///< bytes of entries that are still found
+    std::atomic<std::uint32_t> latest_end{0};    ///< at least the end of each entry
+    std::atomic<bool> is_loose{false};           ///< in the list of segments of which little lives
+    std::atomic<std::uint32_t> next_loose{none};
+    std::atomic<std::uint32_t> next_free{none};
+
+    // Under the owner's mutex.
+    std::uint32_t end = 0;  ///< bytes handed out, once sealed
+    std::uint32_t older = none;
+    std::uint32_t newer = none;
+    std::uint8_t lifetime = 0;
+    bool is_listed = false;
+  };
+
+  /// Throws std::bad_alloc.
+  explicit entry_log(memory_budget& budget);
+
+  [[nodiscard]] std::size_t segment_bytes() const noexcept { return segment_bytes_; }
+  /// A larger entry's value lies apart.
+  [[nodiscard]] std::size_t largest_inside() const noexcept { return largest_inside_; }
+  [[nodiscard]] std::byte* at(location where) const noexcept { return pages_.data() + where * location_unit; }
+  [[nodiscard]] entry& entry_at(location where) const noexcept {
+    return *std::launder(reinterpret_cast<entry*>(at(where)));
+  }
+  [[nodiscard]] segment& segment_of(location where) const noexcept {
+    return segments_[where * location_unit / segment_bytes_];
+  }
+  [[nodiscard]] segment& operator[](std::uint32_t index) const noexcept { return segments_[index]; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return count_; }
+  [[nodiscard]] location begin_of(std::uint32_t index) const noexcept {
+    return std::size_t{index} * segment_bytes_ / location_unit;
+  }
+
+  /// Room in a segment; 0 if it has none. The room counts as live.
+  [[nodiscard]] location allocate_in(std::uint32_t index, std::size_t bytes) noexcept;
+  /// Room in the open segment of a lifetime; 0 if a new one has to be opened. Lock-free.
+  [[nodiscard]] location allocate(std::size_t bytes, unsigned lifetime) noexcept {
+    // order (2): allocate, acquire
+    const std::uint32_t index = open_[lifetime].load(std::memory_order_acquire);
+    return index == none ? 0 : allocate_in(index, bytes);
+  }
+  /// The entry at this place has been written.
+  void complete(location where, std::size_t bytes, std::uint32_t expires) noexcept;
+  /// An entry in a segment may live longer now.
+  void prolong(location where, std::uint32_t expires) noexcept;
+  /// Nothing finds the entry any more.
+  void release(location where, std::size_t bytes) noexcept;
+
+  // What follows is for the holder of one mutex, but for give_back.
+
+  /// A segment without entries, in no list; none if there is neither a free one nor memory for one.
+  [[nodiscard]] std::uint32_t take_free() noexcept;
+  [[nodiscard]] bool has_free() const noexcept;
+  /// Makes a segment from take_free() the open one of a lifetime, the newest of all.
+  void open(std::uint32_t index, unsigned lifetime) noexcept;
+  /// Makes it ready for survivors, as the neighbour on the older side of another one, or as the oldest one.
+  void open_before(std::uint32_t index, unsigned lifetime, std::uint32_t other) noexcept;
+  [[nodiscard]] std::uint32_t open_segment(unsigned lifetime) const noexcept {
+    return open_[lifetime].load(std::memory_order_relaxed);  // relaxed: under the mutex, as every store to it
+  }
+  /// No more entries.
+  void seal(std::uint32_t index) noexcept;
+  [[nodiscard]] bool is_complete(std::uint32_t index) const noexcept;
+  void unlist(std::uint32_t index) noexcept;
+  /// An unlisted segment that no reader can be in. From any thread.
+  void give_back(std::uint32_t index) noexcept;
+  /// Gives the memory of free segments to the system until the budget has room for so many bytes. False: not enough.
+  bool shrink_for(std::size_t bytes) noexcept;
+  /// A segment of which at most half still lives; none: there is none.
+  [[nodiscard]] std::uint32_t take_loose() noexcept;
+  /// Looks for segments whose entries have all ended.
+  void find_ended(std::uint32_t now) noexcept;
+  void find_all_loose() noexcept;
+
+  [[nodiscard]] std::uint32_t oldest() const noexcept { return oldest_; }
+  [[nodiscard]] std::uint32_t backed() const noexcept { return backed_; }
+
+ private:
+  void reset(std::uint32_t index, unsigned lifetime) noexcept;
+  void add_loose(std::uint32_t index) noexcept;
+  [[nodiscard]] std::uint32_t pop_free() noexcept;
+
+  memory_budget& budget_;
+  std::size_t segment_bytes_;
+  std::size_t largest_inside_;
+  std::uint32_t count_;
+  hw::page_run pages_;
+  std::unique_ptr<segment[]> segments_;
+  std::array<std::atomic<std::uint32_t>, lifetimes> open_;
+  alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> free_{none};
+  std::atomic<std::uint32_t> loose_{none};
+  std::vector<std::uint32_t> loose_taken_;
+  std::vector<std::uint32_t> unbacked_;
+  std::uint32_t backed_ = 0;
+  std::uint32_t oldest_ = none;
+  std::uint32_t newest_ = none;
+};
+
+}  // namespace espalier::caching
