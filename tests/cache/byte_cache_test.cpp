@@ -1,0 +1,453 @@
+// The cache of byte strings: one operation after the other, against a model, under its limit of memory, and in threads.
+
+#include "espalier/cache/byte_cache.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "espalier/hw/pages.hpp"
+#include "support/on_threads.hpp"
+
+namespace espalier {
+namespace {
+
+using kind = cache_change::kind;
+using test::on_threads;
+using testing::HasSubstr;
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+
+/// A cache whose clock stands until the test moves it.
+struct timed {
+  explicit timed(std::size_t limit = 8 * mib, bool evicts = true)
+      : cache({.memory_limit = limit, .largest_entry = mib / 2, .evicts = evicts, .clock = &seconds}) {}
+
+  std::atomic<std::uint32_t> seconds{100};
+  byte_cache cache;
+
+  cache_changed store(std::string_view key, std::string_view value, cache_change c = {}) {
+    c.what = kind::store;
+    c.value_bytes = value.size();
+    return cache.change(
+        byte_cache::hashed(key), [&](const cache_entry*) { return c; },
+        [&](char* to, const cache_entry*) { value.copy(to, value.size()); });
+  }
+  cache_changed amend(std::string_view key, const cache_change& how) {
+    return cache.change(
+        byte_cache::hashed(key),
+        [&](const cache_entry* now) {
+          cache_change c = how;
+          c.what = now != nullptr ? kind::amend : kind::keep;
+          return c;
+        },
+        [](char*, const cache_entry*) {});
+  }
+  bool erase(std::string_view key) {
+    return cache
+               .change(
+                   byte_cache::hashed(key),
+                   [](const cache_entry* now) {
+                     cache_change c;
+                     c.what = now != nullptr ? kind::erase : kind::keep;
+                     return c;
+                   },
+                   [](char*, const cache_entry*) {})
+               .what == kind::erase;
+  }
+  std::optional<std::string> value(std::string_view key, byte_cache::access how = byte_cache::access::counted) {
+    std::optional<std::string> found;
+    cache.get(key, [&](const cache_entry& e) { found.emplace(e.value); }, how);
+    return found;
+  }
+  cache_entry entry(std::string_view key, byte_cache::access how = byte_cache::access::peek) {
+    cache_entry found;
+    EXPECT_TRUE(cache.get(key, [&](const cache_entry& e) { found = e; }, how)) << key;
+    found.value = {};
+    return found;
+  }
+};
+
+std::string key_of(std::size_t i) { return "key " + std::to_string(i); }
+
+TEST(ByteCache, KeepsWhatItIsGiven) {
+  timed t;
+  EXPECT_EQ(t.value("a"), std::nullopt);
+  EXPECT_EQ(t.store("a", "one").outcome, cache_outcome::done);
+  EXPECT_EQ(t.store("", "no key").outcome, cache_outcome::done);
+  EXPECT_EQ(t.store("b", "", {.flags = 7}).outcome, cache_outcome::done);
+  EXPECT_EQ(t.value("a"), "one");
+  EXPECT_EQ(t.value(""), "no key");
+  EXPECT_EQ(t.value("b"), "");
+  EXPECT_EQ(t.entry("b").flags, 7U);
+  t.store("a", "another value");
+  EXPECT_EQ(t.value("a"), "another value");
+  EXPECT_EQ(t.cache.statistics().entries, 3U);
+  EXPECT_TRUE(t.erase("a"));
+  EXPECT_FALSE(t.erase("a"));
+  EXPECT_EQ(t.value("a"), std::nullopt);
+  EXPECT_EQ(t.cache.statistics().entries, 2U);
+}
+
+TEST(ByteCache, KeepsAllPartsOfAnEntryWhateverItHas) {
+  timed t;
+  const std::string long_value(300'000, 'l');
+  for (unsigned parts = 0; parts < 32; ++parts) {
+    cache_change c;
+    if ((parts & 1U) != 0) c.flags = 0x89AB'CDEF;
+    if ((parts & 2U) != 0) c.expires = 200;
+    if ((parts & 4U) != 0) c.version = 0xFEDC'BA98'7654'3210;
+    c.stale = (parts & 8U) != 0;
+    c.claimed = !c.stale;
+    const std::string value = (parts & 16U) != 0 ? long_value : "short";
+    const auto done = t.store("k", value, c);
+    SCOPED_TRACE(parts);
+    ASSERT_EQ(done.outcome, cache_outcome::done);
+    EXPECT_EQ(t.value("k", byte_cache::access::peek), value);
+    const cache_entry e = t.entry("k");
+    EXPECT_EQ(e.flags, c.flags);
+    EXPECT_EQ(e.expires, c.expires);
+    EXPECT_EQ(e.version, done.version);
+    EXPECT_EQ(e.version == c.version, (parts & 4U) != 0);
+    EXPECT_EQ(e.stale, c.stale);
+    EXPECT_EQ(e.claimed, c.claimed);
+    EXPECT_FALSE(e.fetched);
+    EXPECT_EQ(e.accessed, 100U);
+  }
+}
+
+TEST(ByteCache, VersionsChangeWithTheValue) {
+  timed t;
+  const auto first = t.store("a", "1").version;
+  const auto second = t.store("a", "1").version;
+  EXPECT_NE(first, 0U);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(t.entry("a").version, second);
+  EXPECT_EQ(t.amend("a", {.expires = 500}).version, second);
+  EXPECT_EQ(t.entry("a").version, second);
+  EXPECT_EQ(t.amend("a", {.expires = 500, .version = 44}).version, 44U);
+  EXPECT_EQ(t.entry("a").version, 44U);
+  EXPECT_EQ(t.amend("a", {.expires = 600, .stale = true}).version, 44U);
+  EXPECT_EQ(t.entry("a").version, 44U);
+  EXPECT_EQ(t.value("a"), "1");
+}
+
+TEST(ByteCache, EntriesEnd) {
+  timed t;
+  t.store("a", "1", {.expires = 102});
+  t.store("never", "1");
+  t.store("gone", "1", {.expires = 100});
+  EXPECT_EQ(t.value("gone"), std::nullopt);
+  t.seconds = 101;
+  EXPECT_EQ(t.value("a"), "1");
+  t.seconds = 102;
+  EXPECT_EQ(t.value("a"), std::nullopt);
+  EXPECT_FALSE(t.erase("a"));
+  t.seconds = 4'000'000'000;
+  EXPECT_EQ(t.value("never"), "1");
+  // What had ended is no entry for a change either.
+  t.store("b", "1", {.expires = 4'000'000'001});
+  t.seconds = 4'000'000'001;
+  bool seen = true;
+  t.cache.change(
+      byte_cache::hashed("b"),
+      [&](const cache_entry* now) {
+        seen = now != nullptr;
+        return cache_change{};
+      },
+      [](char*, const cache_entry*) {});
+  EXPECT_FALSE(seen);
+}
+
+TEST(ByteCache, AnAmendmentChangesTheEndAndTheMarks) {
+  timed t;
+  EXPECT_EQ(t.amend("a", {.expires = 500}).what, kind::keep);
+  t.store("a", "value", {.flags = 5});
+  t.amend("a", {.expires = 500});  // the entry gets a place for its end
+  t.amend("a", {.expires = 300, .stale = true, .claimed = true});
+  auto e = t.entry("a");
+  EXPECT_EQ(e.expires, 300U);
+  EXPECT_EQ(e.flags, 5U);
+  EXPECT_TRUE(e.stale && e.claimed);
+  t.amend("a", {});
+  e = t.entry("a");
+  EXPECT_EQ(e.expires, cache_entry::never);
+  EXPECT_FALSE(e.stale || e.claimed);
+  t.seconds = 1000;
+  EXPECT_EQ(t.value("a"), "value");
+}
+
+TEST(ByteCache, NotesAccesses) {
+  timed t;
+  t.store("a", "1");
+  t.seconds = 110;
+  EXPECT_EQ(t.entry("a").accessed, 100U);
+  EXPECT_FALSE(t.entry("a", byte_cache::access::peek).fetched);
+  EXPECT_FALSE(t.entry("a", byte_cache::access::counted).fetched) << "it is what was before";
+  EXPECT_TRUE(t.entry("a").fetched);
+  EXPECT_EQ(t.entry("a").accessed, 110U);
+  t.seconds = 200;
+  t.value("a");
+  EXPECT_EQ(t.entry("a").accessed, 200U);
+}
+
+TEST(ByteCache, AFlushForgetsWhatWasBefore) {
+  timed t;
+  for (std::size_t i = 0; i < 100; ++i) t.store(key_of(i), "old");
+  t.cache.flush();
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(t.value(key_of(i)), std::nullopt);
+  t.store("new", "1");
+  EXPECT_EQ(t.value("new"), "1");
+  EXPECT_FALSE(t.erase(key_of(1)));
+  std::size_t visited = 0;
+  t.cache.for_each([&](std::string_view key, const cache_entry&) {
+    EXPECT_EQ(key, "new");
+    ++visited;
+  });
+  EXPECT_EQ(visited, 1U);
+}
+
+TEST(ByteCache, RefusesWhatIsTooLarge) {
+  timed t;
+  EXPECT_EQ(t.store(std::string(251, 'k'), "v").outcome, cache_outcome::too_large);
+  EXPECT_EQ(t.store("a", "kept").outcome, cache_outcome::done);
+  EXPECT_EQ(t.store("a", std::string(mib / 2, 'v')).outcome, cache_outcome::too_large);
+  EXPECT_EQ(t.value("a"), "kept");
+  EXPECT_EQ(t.store("b", std::string(mib / 2 - 1, 'v')).outcome, cache_outcome::done);
+  EXPECT_EQ(t.value("b"), std::string(mib / 2 - 1, 'v'));
+  EXPECT_THROW(byte_cache({.memory_limit = 1000}), std::invalid_argument);
+  EXPECT_THROW(byte_cache({.memory_limit = 2 * mib, .largest_entry = 2 * mib}), std::invalid_argument);
+}
+
+TEST(ByteCache, AnExceptionOfTheCallerChangesNothing) {
+  timed t;
+  t.store("a", "kept");
+  EXPECT_THROW(t.cache.change(
+                   byte_cache::hashed("a"), [](const cache_entry*) -> cache_change { throw 1; },
+                   [](char*, const cache_entry*) {}),
+               int);
+  EXPECT_THROW(t.cache.change(
+                   byte_cache::hashed("a"),
+                   [](const cache_entry*) { return cache_change{.what = kind::store, .value_bytes = 10}; },
+                   [](char*, const cache_entry*) { throw 1; }),
+               int);
+  EXPECT_EQ(t.value("a"), "kept");
+  EXPECT_EQ(t.store("a", "after it").outcome, cache_outcome::done);
+  EXPECT_EQ(t.value("a"), "after it");
+}
+
+TEST(ByteCache, AgreesWithAModel) {
+  timed t(16 * mib);
+  std::unordered_map<std::string, std::string> model;
+  std::uint64_t random = 1;
+  const auto next = [&](std::uint64_t below) {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    return (random >> 33U) % below;
+  };
+  for (int i = 0; i < 200'000; ++i) {
+    const std::string key = key_of(next(5'000));
+    switch (next(4)) {
+      case 0:
+      case 1: {
+        const std::string value(next(500) == 0 ? 20'000 + next(100'000) : next(200),
+                                static_cast<char>('a' + next(26)));
+        ASSERT_EQ(t.store(key, value).outcome, cache_outcome::done);
+        model[key] = value;
+        break;
+      }
+      case 2: {
+        const auto known = model.find(key);
+        const auto seen = t.value(key);
+        ASSERT_EQ(seen.has_value(), known != model.end());
+        if (seen) ASSERT_EQ(*seen, known->second);
+        break;
+      }
+      default:
+        ASSERT_EQ(t.erase(key), model.erase(key) == 1);
+    }
+  }
+  const auto s = t.cache.statistics();
+  EXPECT_EQ(s.entries, model.size());
+  EXPECT_EQ(s.evictions, 0U);
+  std::size_t visited = 0;
+  t.cache.for_each([&](std::string_view key, const cache_entry& e) {
+    EXPECT_EQ(model.at(std::string(key)), e.value);
+    ++visited;
+  });
+  EXPECT_EQ(visited, model.size());
+}
+
+TEST(ByteCache, HoldsItsLimitUnderChurn) {
+  for (const std::size_t value_bytes : {std::size_t{10}, std::size_t{100}, std::size_t{5'000}, std::size_t{60'000}}) {
+    timed t(4 * mib);
+    const std::string value(value_bytes, 'v');
+    const std::size_t many = 4 * 4 * mib / (value_bytes + 30);
+    for (std::size_t i = 0; i < many; ++i) {
+      ASSERT_EQ(t.store(key_of(i), value).outcome, cache_outcome::done);
+      ASSERT_EQ(t.value(key_of(i)), value);
+    }
+    const auto s = t.cache.statistics();
+    SCOPED_TRACE(value_bytes);
+    EXPECT_LE(s.used_bytes, 4 * mib + 64 * 1024);
+    EXPECT_GT(s.evictions, many / 2);
+    EXPECT_GT(s.entries * (value_bytes + 9), 4 * mib / 10 * (value_bytes == 10 ? 3 : 7)) << "most of it is keys and values";
+  }
+}
+
+TEST(ByteCache, TakesAtMostFortyBytesBesideKeyAndValue) {
+  timed t(16 * mib);
+  const std::string value(100, 'v');
+  for (std::size_t i = 0; i < 400'000; ++i) t.store("key_" + std::to_string(10'000'000 + i), value);
+  EXPECT_LE(16.0 * mib / static_cast<double>(t.cache.statistics().entries), 12 + 100 + 28);
+}
+
+TEST(ByteCache, KeepsWhatIsAskedFor) {
+  timed t(2 * mib);
+  const std::string value(100, 'v');
+  for (std::size_t i = 0; i < 100'000; ++i) {
+    t.store(key_of(i), value);
+    for (std::size_t hot = 0; hot < 3; ++hot) t.value(key_of(hot * 100));
+    if (i > 1000 && i % 1000 == 0) {
+      for (std::size_t hot = 0; hot < 3; ++hot) ASSERT_TRUE(t.value(key_of(hot * 100))) << i;
+    }
+  }
+}
+
+TEST(ByteCache, WithoutEvictionItKeepsAllAndRefusesMore) {
+  timed t(2 * mib, false);
+  const std::string value(8192, 'v');
+  std::size_t stored = 0;
+  while (t.store(key_of(stored), value).outcome == cache_outcome::done) ++stored;
+  EXPECT_GT(stored, 200U);
+  EXPECT_EQ(t.store("one more", value).outcome, cache_outcome::out_of_memory);
+  for (std::size_t i = 0; i < stored; ++i) ASSERT_EQ(t.value(key_of(i)), value);
+  // What is erased makes room, although it lies here and there.
+  for (std::size_t i = 0; i < stored; ++i) {
+    if (i % 4 != 0) ASSERT_TRUE(t.erase(key_of(i)));
+  }
+  for (std::size_t i = 0; i < stored / 2; ++i) ASSERT_EQ(t.store("new " + key_of(i), value).outcome, cache_outcome::done) << i;
+  for (std::size_t i = 0; i < stored; i += 4) ASSERT_EQ(t.value(key_of(i)), value);
+}
+
+TEST(ByteCache, OverwritingEvictsNothing) {
+  timed t(4 * mib);
+  const std::string value(100, 'v');
+  for (std::size_t i = 0; i < 200'000; ++i) t.store(key_of(i % 5000), value);
+  EXPECT_EQ(t.cache.statistics().evictions, 0U);
+  EXPECT_EQ(t.cache.statistics().entries, 5000U);
+}
+
+TEST(ByteCache, WhatHasEndedGoesBeforeWhatHasNot) {
+  timed t(4 * mib);
+  const std::string value(100, 'v');
+  for (std::size_t i = 0; i < 10'000; ++i) t.store("kept " + key_of(i), value);
+  for (std::size_t i = 0; i < 10'000; ++i) t.store("short " + key_of(i), value, {.expires = 105});
+  t.seconds = 106;
+  for (std::size_t i = 0; i < 10'000; ++i) t.store("new " + key_of(i), value);
+  const auto s = t.cache.statistics();
+  EXPECT_EQ(s.evictions, 0U);
+  EXPECT_GT(s.expired, 2'000U);
+  EXPECT_EQ(s.expired, s.expired_unfetched);
+  for (std::size_t i = 0; i < 10'000; ++i) ASSERT_TRUE(t.value("kept " + key_of(i)));
+}
+
+TEST(ByteCache, AReaderKeepsItsValueWhileItIsOverwrittenAndEvicted) {
+  timed t(2 * mib);
+  const std::string value(100, 'r');
+  t.store("read", value);
+  t.cache.get("read", [&](const cache_entry& e) {
+    std::thread writer([&] {
+      t.store("read", std::string(100, 'w'));
+      for (std::size_t i = 0; i < 12'000; ++i) t.store(key_of(i), std::string(100, 'x'));
+    });
+    writer.join();
+    EXPECT_EQ(e.value, value);
+  });
+}
+
+TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {
+  byte_cache cache({.memory_limit = 3 * mib, .largest_entry = mib});
+  const auto store = [&](std::string_view key, std::size_t bytes, char fill, std::uint32_t expires) {
+    return cache.change(
+        byte_cache::hashed(key),
+        [&](const cache_entry*) {
+          return cache_change{.what = kind::store,
+                              .value_bytes = bytes,
+                              .flags = static_cast<std::uint32_t>(bytes),
+                              .expires = expires};
+        },
+        [&](char* to, const cache_entry*) { std::memset(to, fill, bytes); });
+  };
+  on_threads(4, [&](unsigned thread) {
+    std::uint64_t random = thread;
+    for (int i = 0; i < 40'000; ++i) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      const auto id = random >> 33U;
+      const std::string key = key_of(id % 20'000);
+      const char fill = static_cast<char>('a' + id % 20'000 % 26);
+      if (i % 3 != 0) {
+        cache.get(key, [&](const cache_entry& e) {
+          EXPECT_EQ(e.flags, e.value.size());
+          EXPECT_TRUE(std::ranges::all_of(e.value, [&](char c) { return c == fill; }));
+        });
+      } else if (i % 30 != 0) {
+        const std::size_t bytes = id % 997 == 0 ? 40'000 : 1 + id % 300;
+        EXPECT_EQ(store(key, bytes, fill, id % 5 == 0 ? cache.now() + 1 : cache_entry::never).outcome,
+                  cache_outcome::done);
+      } else {
+        cache.change(
+            byte_cache::hashed(key),
+            [](const cache_entry* now) { return cache_change{.what = now != nullptr ? kind::erase : kind::keep}; },
+            [](char*, const cache_entry*) {});
+      }
+      if (i == 20'000 && thread == 0) cache.flush();
+    }
+  });
+  const auto s = cache.statistics();
+  EXPECT_LE(s.used_bytes, 3 * mib + 64 * 1024);
+  std::size_t visited = 0;
+  cache.for_each([&](std::string_view, const cache_entry&) { ++visited; });
+  EXPECT_LE(visited, s.entries);
+}
+
+TEST(ByteCache, ChangesOfAKeyTakeTurns) {
+  byte_cache cache({.memory_limit = 2 * mib, .largest_entry = mib});
+  const auto add_one = [&](std::string_view key) {
+    std::uint64_t next = 0;
+    cache.change(
+        byte_cache::hashed(key),
+        [&](const cache_entry* now) {
+          next = 1;
+          if (now != nullptr) {
+            std::memcpy(&next, now->value.data(), sizeof(next));
+            ++next;
+          }
+          return cache_change{.what = kind::store, .value_bytes = sizeof(next)};
+        },
+        [&](char* to, const cache_entry*) { std::memcpy(to, &next, sizeof(next)); });
+  };
+  on_threads(4, [&](unsigned) {
+    for (int i = 0; i < 20'000; ++i) add_one(i % 2 == 0 ? "one" : "two");
+  });
+  for (const std::string_view key : {"one", "two"}) {
+    std::uint64_t sum = 0;
+    cache.get(key, [&](const cache_entry& e) { std::memcpy(&sum, e.value.data(), sizeof(sum)); });
+    EXPECT_EQ(sum, 40'000U);
+  }
+}
+
+}  // namespace
+}  // namespace espalier
