@@ -272,7 +272,9 @@ TEST(ByteCache, AgreesWithAModel) {
         const auto known = model.find(key);
         const auto seen = t.value(key);
         ASSERT_EQ(seen.has_value(), known != model.end());
-        if (seen) ASSERT_EQ(*seen, known->second);
+        if (seen) {
+          ASSERT_EQ(*seen, known->second);
+        }
         break;
       }
       default:
@@ -336,7 +338,9 @@ TEST(ByteCache, WithoutEvictionItKeepsAllAndRefusesMore) {
   for (std::size_t i = 0; i < stored; ++i) ASSERT_EQ(t.value(key_of(i)), value);
   // What is erased makes room, although it lies here and there.
   for (std::size_t i = 0; i < stored; ++i) {
-    if (i % 4 != 0) ASSERT_TRUE(t.erase(key_of(i)));
+    if (i % 4 != 0) {
+      ASSERT_TRUE(t.erase(key_of(i)));
+    }
   }
   for (std::size_t i = 0; i < stored / 2; ++i) ASSERT_EQ(t.store("new " + key_of(i), value).outcome, cache_outcome::done) << i;
   for (std::size_t i = 0; i < stored; i += 4) ASSERT_EQ(t.value(key_of(i)), value);
@@ -356,7 +360,7 @@ TEST(ByteCache, WhatHasEndedGoesBeforeWhatHasNot) {
   for (std::size_t i = 0; i < 10'000; ++i) t.store("kept " + key_of(i), value);
   for (std::size_t i = 0; i < 10'000; ++i) t.store("short " + key_of(i), value, {.expires = 105});
   t.seconds = 106;
-  for (std::size_t i = 0; i < 10'000; ++i) t.store("new " + key_of(i), value);
+  for (std::size_t i = 0; i < 12'000; ++i) t.store("new " + key_of(i), value);
   const auto s = t.cache.statistics();
   EXPECT_EQ(s.evictions, 0U);
   EXPECT_GT(s.expired, 2'000U);
@@ -391,8 +395,8 @@ TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {
         },
         [&](char* to, const cache_entry*) { std::memset(to, fill, bytes); });
   };
-  on_threads(4, [&](unsigned thread) {
-    std::uint64_t random = thread;
+  on_threads(4, [&](int thread) {
+    auto random = static_cast<std::uint64_t>(thread);
     for (int i = 0; i < 40'000; ++i) {
       random = random * 6364136223846793005U + 1442695040888963407U;
       const auto id = random >> 33U;
@@ -439,7 +443,7 @@ TEST(ByteCache, ChangesOfAKeyTakeTurns) {
         },
         [&](char* to, const cache_entry*) { std::memcpy(to, &next, sizeof(next)); });
   };
-  on_threads(4, [&](unsigned) {
+  on_threads(4, [&](int) {
     for (int i = 0; i < 20'000; ++i) add_one(i % 2 == 0 ? "one" : "two");
   });
   for (const std::string_view key : {"one", "two"}) {

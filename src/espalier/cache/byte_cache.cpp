@@ -54,29 +54,10 @@ std::uint64_t coarse_seconds() noexcept {
   return static_cast<std::uint64_t>(now.tv_sec);
 }
 
-/// Pages of one value. Their owner lies at their start.
-constexpr std::size_t apart_head = hw::cache_line_bytes;
-static_assert(sizeof(hw::page_run) <= apart_head);
-
-hw::page_run& pages_of(const apart_value& value) noexcept {
-  return *std::launder(reinterpret_cast<hw::page_run*>(value.data - apart_head));
-}
-
-apart_value make_apart(std::size_t bytes) {
-  hw::page_run run = hw::map_pages(apart_head + bytes);
-  std::byte* const at = run.data();
-  new (at) hw::page_run(std::move(run));
-  return {reinterpret_cast<char*>(at) + apart_head, bytes};
-}
+apart_value make_apart(std::size_t bytes) { return {new hw::page_run(hw::map_pages(bytes)), bytes}; }
 
 std::size_t apart_bytes(std::size_t value_bytes) noexcept {
-  return (apart_head + value_bytes + hw::page_size() - 1) / hw::page_size() * hw::page_size();
-}
-
-/// Without a reader.
-std::size_t destroy(const apart_value& value) noexcept {
-  const hw::page_run gone = std::move(pages_of(value));
-  return gone.size();
+  return (value_bytes + hw::page_size() - 1) / hw::page_size() * hw::page_size();
 }
 
 }  // namespace
@@ -90,7 +71,7 @@ struct byte_cache::state {
     for (std::size_t bucket = 0; bucket < entries.buckets(); ++bucket) {
       entries.each_in(bucket, [this](location where) {
         const entry& e = log.entry_at(where);
-        if ((e.marks() & caching::is_apart) != 0) destroy(e.apart());
+        if ((e.marks() & caching::is_apart) != 0) delete e.apart().pages;
       });
     }
   }
@@ -109,9 +90,11 @@ struct byte_cache::state {
   alignas(hw::false_sharing_bytes) std::mutex mutex;  // of evictions, and of the order of segments
   std::uint32_t spare = entry_log::none;              // for survivors
   std::uint32_t hand = entry_log::none;
+  std::uint32_t hand_at = 0;  // bytes of the segment at the hand that it has passed
   std::array<std::uint32_t, caching::lifetimes> survivors;
   std::uint32_t ends_seen = 0;  // the second in which ended segments were looked for
-  std::atomic<std::uint32_t> in_limbo{0};
+  /// Bytes that come back when no reader can be in them any more.
+  std::atomic<std::size_t> in_limbo{0};
 
   std::atomic<std::uint64_t> evictions{0};
   std::atomic<std::uint64_t> evicted_unfetched{0};
@@ -119,6 +102,8 @@ struct byte_cache::state {
   std::atomic<std::uint64_t> expired_unfetched{0};
   std::atomic<std::uint64_t> copied{0};
   std::atomic<std::size_t> bytes_apart{0};
+
+  static constexpr std::size_t none_is_enough = std::numeric_limits<std::size_t>::max() / 2;
 
   static void add(std::atomic<std::uint64_t>& count) noexcept {
     count.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
@@ -151,16 +136,25 @@ struct byte_cache::state {
     return [this](location where) { return hash_of(log.entry_at(where).key()); };
   }
 
+  /// Without a reader.
+  void give(const apart_value& value) noexcept {
+    const std::size_t gone = value.pages->size();
+    delete value.pages;
+    budget.give(gone);
+    bytes_apart.fetch_sub(gone, std::memory_order_relaxed);  // relaxed: a count
+  }
+
   /// Under the lock of the key. An entry with a value apart needs a guard with room for one retirement.
   void leave(const entry& e, location where, epoch_domain::guard* guard) noexcept {
     if ((e.marks() & caching::is_apart) != 0) {
-      const apart_value value = e.apart();
-      guard->retire({value.data, reinterpret_cast<void*>(value.bytes), this, [](const retired& r) noexcept {
+      hw::page_run* const pages = e.apart().pages;
+      in_limbo.fetch_add(pages->size(), std::memory_order_acq_rel);
+      guard->retire({pages, nullptr, this, [](const retired& r) noexcept {
                        auto& owner = *static_cast<state*>(r.owner);
-                       const std::size_t gone =
-                           destroy({static_cast<char*>(r.object), reinterpret_cast<std::size_t>(r.aux)});
-                       owner.budget.give(gone);
-                       owner.bytes_apart.fetch_sub(gone, std::memory_order_relaxed);  // relaxed: a count
+                       auto* const gone = static_cast<hw::page_run*>(r.object);
+                       const std::size_t bytes = gone->size();
+                       owner.give({gone, bytes});
+                       owner.in_limbo.fetch_sub(bytes, std::memory_order_acq_rel);
                      }});
     }
     log.release(where, e.bytes());
@@ -171,10 +165,10 @@ struct byte_cache::state {
   [[nodiscard]] location allocate(std::size_t bytes, unsigned lifetime);
   [[nodiscard]] bool reserve_apart(std::size_t bytes);
   [[nodiscard]] std::uint32_t obtain();
-  [[nodiscard]] bool make_progress(unsigned& waits);
-  [[nodiscard]] bool evict_one();
+  [[nodiscard]] bool make_progress(std::size_t bytes, unsigned& waits);
+  [[nodiscard]] bool evict(std::size_t bytes);
   [[nodiscard]] std::uint32_t next_at_hand() noexcept;
-  [[nodiscard]] bool empty(std::uint32_t victim, bool by_hand);
+  [[nodiscard]] bool empty(std::uint32_t victim, bool by_hand, std::size_t enough);
   [[nodiscard]] bool move_or_drop(const entry& e, location where, std::uint64_t hash, std::uint32_t victim, bool by_hand,
                                   std::uint32_t second, epoch_domain::guard& guard);
   [[nodiscard]] location room_for_survivor(std::size_t bytes, unsigned lifetime, std::uint32_t victim) noexcept;
@@ -194,7 +188,7 @@ location byte_cache::state::allocate(std::size_t bytes, unsigned lifetime) {
 bool byte_cache::state::reserve_apart(std::size_t bytes) {
   unsigned waits = 0;
   while (!budget.try_take(bytes)) {
-    if (!log.shrink_for(bytes) && !make_progress(waits)) return false;
+    if (!log.shrink_for(bytes) && !make_progress(bytes, waits)) return false;
   }
   bytes_apart.fetch_add(bytes, std::memory_order_relaxed);  // relaxed: a count
   return true;
@@ -207,16 +201,17 @@ std::uint32_t byte_cache::state::obtain() {
     if (spare != entry_log::none) {
       if (const std::uint32_t index = log.take_free(); index != entry_log::none) return index;
     }
-    if (!make_progress(waits)) return entry_log::none;
+    if (!make_progress(log.segment_bytes(), waits)) return entry_log::none;
   }
 }
 
 /// Frees memory, or waits for readers of what was freed. False: there is nothing to free, or they take too long.
-bool byte_cache::state::make_progress(unsigned& waits) {
-  const std::uint32_t limbo = in_limbo.load(std::memory_order_acquire);
+bool byte_cache::state::make_progress(std::size_t bytes, unsigned& waits) {
+  const std::size_t limbo = in_limbo.load(std::memory_order_acquire);
   domain.collect();
   if (in_limbo.load(std::memory_order_acquire) < limbo) return true;
-  if (limbo < 2 + log.size() / 32 && evict_one()) return true;
+  // As much as is asked for, and a little more rather than a wait.
+  if (limbo < bytes + log.segment_bytes() + budget.limit() / 64 && evict(bytes)) return true;
   if (limbo == 0) return false;
   constexpr unsigned yields = 100;
   constexpr unsigned sleeps = 1000;
@@ -228,7 +223,8 @@ bool byte_cache::state::make_progress(unsigned& waits) {
   return true;
 }
 
-bool byte_cache::state::evict_one() {
+/// Frees a segment, or so many bytes of values that lie apart.
+bool byte_cache::state::evict(std::size_t bytes) {
   const std::uint32_t second = now();
   if (second != ends_seen) {
     ends_seen = second;
@@ -241,26 +237,30 @@ bool byte_cache::state::evict_one() {
       // relaxed: a guess of what is worth it
       if (s.live.load(std::memory_order_relaxed) * 2 <= s.end || s.latest_end.load(std::memory_order_relaxed) <= second ||
           flushed.load(std::memory_order_relaxed) != 0)
-        return empty(i, false);
+        return empty(i, false, none_is_enough);
     }
   }
   if (!options.evicts) return false;
   const std::uint32_t victim = next_at_hand();
-  return victim != entry_log::none && empty(victim, true);
+  return victim != entry_log::none && empty(victim, true, bytes);
 }
 
 std::uint32_t byte_cache::state::next_at_hand() noexcept {
-  for (unsigned rounds = 0; rounds < 2;) {
+  for (unsigned rounds = 0; rounds < 3;) {
     if (hand == entry_log::none) {
       ++rounds;
       hand = log.oldest();
+      hand_at = 0;
       for (auto& open : survivors) {
         if (open != entry_log::none) log.seal(std::exchange(open, entry_log::none));
       }
+      // Where values lie apart all entries may be in open segments.
+      if (rounds == 2) log.seal_open();
       if (hand == entry_log::none) return hand;
     }
     if (log.is_complete(hand)) return hand;
     hand = log[hand].newer;
+    hand_at = 0;
   }
   return entry_log::none;
 }
@@ -314,8 +314,9 @@ bool byte_cache::state::move_or_drop(const entry& e, location where, std::uint64
   return true;
 }
 
-/// Frees a segment that is complete. False: some of it has to stay.
-bool byte_cache::state::empty(std::uint32_t victim, bool by_hand) {
+/// Frees a segment that is complete. The hand leaves the rest of it for another time when what it has evicted is enough.
+/// False: some of it has to stay.
+bool byte_cache::state::empty(std::uint32_t victim, bool by_hand, std::size_t enough) {
   auto guard = domain.pin();
   guard.reserve(1);
   struct step {
@@ -325,8 +326,9 @@ bool byte_cache::state::empty(std::uint32_t victim, bool by_hand) {
   };
   std::array<step, 16> steps;
   const std::uint32_t second = now();
+  const std::size_t limbo = in_limbo.load(std::memory_order_acquire);
   const location first = log.begin_of(victim);
-  for (std::uint32_t at = 0; at < log[victim].end;) {
+  for (std::uint32_t at = by_hand ? hand_at : 0; at < log[victim].end;) {
     std::size_t count = 0;
     for (; at < log[victim].end && count < steps.size();) {
       const location where = first + at / caching::location_unit;
@@ -340,13 +342,19 @@ bool byte_cache::state::empty(std::uint32_t victim, bool by_hand) {
     for (std::size_t i = 0; i < count; ++i) {
       if (!move_or_drop(*steps[i].what, steps[i].where, steps[i].hash, victim, by_hand, second, guard)) return false;
     }
+    if (by_hand) hand_at = at;
+    if (by_hand && at < log[victim].end && in_limbo.load(std::memory_order_acquire) >= limbo + enough) return true;
   }
-  if (hand == victim) hand = log[victim].newer;
+  if (hand == victim) {
+    hand = log[victim].newer;
+    hand_at = 0;
+  }
   log.unlist(victim);
-  in_limbo.fetch_add(1, std::memory_order_acq_rel);
+  in_limbo.fetch_add(log.segment_bytes(), std::memory_order_acq_rel);
   guard.retire({&log, reinterpret_cast<void*>(std::uintptr_t{victim}), this, [](const retired& r) noexcept {
-                  static_cast<entry_log*>(r.object)->give_back(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(r.aux)));
-                  static_cast<state*>(r.owner)->in_limbo.fetch_sub(1, std::memory_order_acq_rel);
+                  auto& owner = *static_cast<state*>(r.owner);
+                  owner.log.give_back(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(r.aux)));
+                  owner.in_limbo.fetch_sub(owner.log.segment_bytes(), std::memory_order_acq_rel);
                 }});
   return true;
 }
@@ -397,7 +405,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     location where = 0;
     std::size_t bytes = 0;
     unsigned lifetime = 0;
-    apart_value apart{nullptr, 0};
+    apart_value apart{};
 
     ~room() { give(); }
     void give() noexcept {
@@ -407,11 +415,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
         of.log.release(where, bytes);
         where = 0;
       }
-      if (apart.data != nullptr) {
-        const std::size_t gone = destroy(std::exchange(apart, {nullptr, 0}));
-        of.budget.give(gone);
-        of.bytes_apart.fetch_sub(gone, std::memory_order_relaxed);  // relaxed: a count
-      }
+      if (apart.pages != nullptr) of.give(std::exchange(apart, {}));
     }
   } mine{s};
 
@@ -505,6 +509,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
               mine.apart = make_apart(c.value_bytes);
             } catch (...) {
               s.budget.give(apart_bytes(c.value_bytes));
+              s.bytes_apart.fetch_sub(apart_bytes(c.value_bytes), std::memory_order_relaxed);  // relaxed: a count
               throw;
             }
           }
@@ -525,7 +530,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     else
       change.fill(change.filler, made.value(), current);
     const location where = std::exchange(mine.where, 0);
-    mine.apart = {nullptr, 0};
+    mine.apart = {};
     s.log.complete(where, bytes, c.expires);
     result.version = c.version != 0 ? c.version : version;
     if (e != nullptr) {

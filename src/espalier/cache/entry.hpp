@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "espalier/cache/byte_cache.hpp"
+#include "espalier/hw/pages.hpp"
 
 // How an entry lies in a segment: 12 bytes, what it has beside a key and a value, the key, the value.
 
@@ -32,8 +33,10 @@ enum mark : std::uint32_t {
 
 /// A value that would take too much of a segment.
 struct apart_value {
-  char* data;
-  std::size_t bytes;  ///< of the value
+  hw::page_run* pages = nullptr;
+  std::size_t bytes = 0;  ///< of the value
+
+  [[nodiscard]] char* data() const noexcept { return reinterpret_cast<char*>(pages->data()); }
 };
 
 /// What decides how many bytes an entry takes.
@@ -106,7 +109,7 @@ class entry {
   [[nodiscard]] apart_value apart() const noexcept { return part<apart_value>(marks(), is_apart); }
   [[nodiscard]] char* value() noexcept {
     const std::uint32_t m = marks();
-    return (m & is_apart) != 0 ? apart().data : raw() + head_bytes(m) + key_bytes_;
+    return (m & is_apart) != 0 ? apart().data() : raw() + head_bytes(m) + key_bytes_;
   }
 
   [[nodiscard]] cache_entry seen(std::uint32_t now) const noexcept {
@@ -115,7 +118,7 @@ class entry {
     cache_entry s;
     if ((m & is_apart) != 0) {
       const auto at = apart();
-      s.value = {at.data, at.bytes};
+      s.value = {at.data(), at.bytes};
     } else {
       s.value = {raw() + head_bytes(m) + key_bytes_, value_bytes_};
     }

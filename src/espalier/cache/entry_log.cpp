@@ -131,11 +131,6 @@ std::uint32_t entry_log::take_free() noexcept {
   return index;
 }
 
-bool entry_log::has_free() const noexcept {
-  return free_.load(std::memory_order_relaxed) != none ||  // relaxed: only a guess
-         (!unbacked_.empty() && budget_.used() + segment_bytes_ <= budget_.limit());
-}
-
 bool entry_log::shrink_for(std::size_t bytes) noexcept {
   while (budget_.used() + bytes > budget_.limit()) {
     const std::uint32_t index = pop_free();
@@ -199,6 +194,13 @@ void entry_log::seal(std::uint32_t index) noexcept {
   s.end = s.fill.exchange(segment::is_sealed, std::memory_order_relaxed);
   // A segment may have become loose while it was open.
   if (s.live.load(std::memory_order_relaxed) * 2 <= segment_bytes_) add_loose(index);  // relaxed: as in release
+}
+
+void entry_log::seal_open() noexcept {
+  for (auto& open : open_) {
+    // relaxed: an allocation that still finds the segment finds it sealed
+    if (const std::uint32_t index = open.exchange(none, std::memory_order_relaxed); index != none) seal(index);
+  }
 }
 
 void entry_log::unlist(std::uint32_t index) noexcept {

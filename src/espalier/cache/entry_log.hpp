@@ -118,7 +118,6 @@ class entry_log {
 
   /// A segment without entries, in no list; none if there is neither a free one nor memory for one.
   [[nodiscard]] std::uint32_t take_free() noexcept;
-  [[nodiscard]] bool has_free() const noexcept;
   /// Makes a segment from take_free() the open one of a lifetime, the newest of all.
   void open(std::uint32_t index, unsigned lifetime) noexcept;
   /// Makes it ready for survivors, as the neighbour on the older side of another one, or as the oldest one.
@@ -128,6 +127,8 @@ class entry_log {
   }
   /// No more entries.
   void seal(std::uint32_t index) noexcept;
+  /// The open segments of all lifetimes.
+  void seal_open() noexcept;
   [[nodiscard]] bool is_complete(std::uint32_t index) const noexcept;
   void unlist(std::uint32_t index) noexcept;
   /// An unlisted segment that no reader can be in. From any thread.
