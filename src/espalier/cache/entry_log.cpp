@@ -10,6 +10,9 @@ constexpr std::size_t segment_bytes_for(std::size_t limit) noexcept {
   return std::bit_floor(std::clamp(limit / 1024, std::size_t{32} << 10U, std::size_t{1} << 20U));
 }
 
+// Huge pages take fewer entries of the TLB. The last one is filled only in part, which counts for a small cache.
+constexpr std::size_t huge_from = std::size_t{64} << 20U;
+
 }  // namespace
 
 entry_log::entry_log(memory_budget& budget)
@@ -17,7 +20,7 @@ entry_log::entry_log(memory_budget& budget)
       segment_bytes_(segment_bytes_for(budget.limit())),
       largest_inside_(std::min(segment_bytes_ / 4, std::size_t{1} << 15U)),
       count_(static_cast<std::uint32_t>(budget.limit() / segment_bytes_)),
-      pages_(hw::map_pages(count_ * segment_bytes_)),
+      pages_(hw::map_pages(count_ * segment_bytes_, {.huge = budget.limit() >= huge_from})),
       segments_(std::make_unique<segment[]>(count_)) {
   for (auto& index : open_) index.store(none, std::memory_order_relaxed);  // relaxed: no other thread knows the log
   unbacked_.reserve(count_);

@@ -8,6 +8,9 @@ namespace {
 // No entry takes less: so many entries the limit of memory has room for, and no more.
 constexpr std::size_t smallest_entry = 16;
 
+// As in entry_log; the table is a tenth of it.
+constexpr std::size_t huge_from = std::size_t{512} << 20U;
+
 constexpr std::size_t overflow_limit(std::size_t limit) noexcept { return limit / smallest_entry / 7 + 2; }
 
 std::size_t stripes_for(std::size_t limit) noexcept {
@@ -21,7 +24,7 @@ table::table(memory_budget& budget)
       stripe_mask_(stripes_for(budget.limit()) - 1),
       bucket_limit_(std::max(budget.limit() / smallest_entry * 100 / split_percent, 2 * (stripe_mask_ + 1))),
       stripes_(std::make_unique<stripe[]>(stripe_mask_ + 1)),
-      bucket_pages_(hw::map_pages(bucket_limit_ * sizeof(bucket))),
+      bucket_pages_(hw::map_pages(bucket_limit_ * sizeof(bucket), {.huge = budget.limit() >= huge_from})),
       // Each line of overflow is there for entries that a full line before it has no room for.
       overflow_pages_(hw::map_pages(overflow_limit(budget.limit()) * sizeof(bucket))),
       overflow_free_pages_(hw::map_pages(overflow_limit(budget.limit()) * sizeof(std::uint32_t))),
