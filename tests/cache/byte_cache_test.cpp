@@ -68,7 +68,8 @@ struct timed {
                    [](char*, const cache_entry*) {})
                .what == kind::erase;
   }
-  std::optional<std::string> value(std::string_view key, byte_cache::access how = byte_cache::access::counted) {
+  std::optional<std::string> value(std::string_view key,
+                                   byte_cache::access how = byte_cache::access::counted) {
     std::optional<std::string> found;
     cache.get(key, [&](const cache_entry& e) { found.emplace(e.value); }, how);
     return found;
@@ -293,7 +294,8 @@ TEST(ByteCache, AgreesWithAModel) {
 }
 
 TEST(ByteCache, HoldsItsLimitUnderChurn) {
-  for (const std::size_t value_bytes : {std::size_t{10}, std::size_t{100}, std::size_t{5'000}, std::size_t{60'000}}) {
+  for (const std::size_t value_bytes :
+       {std::size_t{10}, std::size_t{100}, std::size_t{5'000}, std::size_t{60'000}}) {
     timed t(4 * mib);
     const std::string value(value_bytes, 'v');
     const std::size_t many = 4 * 4 * mib / (value_bytes + 30);
@@ -305,7 +307,8 @@ TEST(ByteCache, HoldsItsLimitUnderChurn) {
     SCOPED_TRACE(value_bytes);
     EXPECT_LE(s.used_bytes, 4 * mib + 64 * 1024);
     EXPECT_GT(s.evictions, many / 2);
-    EXPECT_GT(s.entries * (value_bytes + 9), 4 * mib / 10 * (value_bytes == 10 ? 3 : 7)) << "most of it is keys and values";
+    EXPECT_GT(s.entries * (value_bytes + 9), 4 * mib / 10 * (value_bytes == 10 ? 3 : 7))
+        << "most of it is keys and values";
   }
 }
 
@@ -342,7 +345,8 @@ TEST(ByteCache, WithoutEvictionItKeepsAllAndRefusesMore) {
       ASSERT_TRUE(t.erase(key_of(i)));
     }
   }
-  for (std::size_t i = 0; i < stored / 2; ++i) ASSERT_EQ(t.store("new " + key_of(i), value).outcome, cache_outcome::done) << i;
+  for (std::size_t i = 0; i < stored / 2; ++i)
+    ASSERT_EQ(t.store("new " + key_of(i), value).outcome, cache_outcome::done) << i;
   for (std::size_t i = 0; i < stored; i += 4) ASSERT_EQ(t.value(key_of(i)), value);
 }
 
@@ -414,7 +418,9 @@ TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {
       } else {
         cache.change(
             byte_cache::hashed(key),
-            [](const cache_entry* now) { return cache_change{.what = now != nullptr ? kind::erase : kind::keep}; },
+            [](const cache_entry* now) {
+              return cache_change{.what = now != nullptr ? kind::erase : kind::keep};
+            },
             [](char*, const cache_entry*) {});
       }
       if (i == 20'000 && thread == 0) cache.flush();

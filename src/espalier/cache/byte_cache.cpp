@@ -38,7 +38,7 @@ using caching::entry_log;
 using caching::location;
 using caching::table;
 
-/// Keys are from users that may wish each other ill: nobody can tell which ones collide.
+/// Keys come from users that may wish each other ill: none of them can tell which ones collide.
 std::uint64_t hash_seed() noexcept {
   std::uint64_t seed = 0;
   if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed)) seed = 0x9E37'79B9'7F4A'7C15U;
@@ -46,7 +46,9 @@ std::uint64_t hash_seed() noexcept {
 }
 const std::uint64_t process_seed = hash_seed();
 
-std::uint64_t hash_of(std::string_view key) noexcept { return XXH3_64bits_withSeed(key.data(), key.size(), process_seed); }
+std::uint64_t hash_of(std::string_view key) noexcept {
+  return XXH3_64bits_withSeed(key.data(), key.size(), process_seed);
+}
 
 std::uint64_t coarse_seconds() noexcept {
   timespec now;
@@ -169,9 +171,10 @@ struct byte_cache::state {
   [[nodiscard]] bool evict(std::size_t bytes);
   [[nodiscard]] std::uint32_t next_at_hand() noexcept;
   [[nodiscard]] bool empty(std::uint32_t victim, bool by_hand, std::size_t enough);
-  [[nodiscard]] bool move_or_drop(const entry& e, location where, std::uint64_t hash, std::uint32_t victim, bool by_hand,
-                                  std::uint32_t second, epoch_domain::guard& guard);
-  [[nodiscard]] location room_for_survivor(std::size_t bytes, unsigned lifetime, std::uint32_t victim) noexcept;
+  [[nodiscard]] bool move_or_drop(const entry& e, location where, std::uint64_t hash, std::uint32_t victim,
+                                  bool by_hand, std::uint32_t second, epoch_domain::guard& guard);
+  [[nodiscard]] location room_for_survivor(std::size_t bytes, unsigned lifetime,
+                                           std::uint32_t victim) noexcept;
 };
 
 location byte_cache::state::allocate(std::size_t bytes, unsigned lifetime) {
@@ -235,7 +238,8 @@ bool byte_cache::state::evict(std::size_t bytes) {
     for (std::uint32_t i = log.take_loose(); i != entry_log::none; i = log.take_loose()) {
       const auto& s = log[i];
       // relaxed: a guess of what is worth it
-      if (s.live.load(std::memory_order_relaxed) * 2 <= s.end || s.latest_end.load(std::memory_order_relaxed) <= second ||
+      if (s.live.load(std::memory_order_relaxed) * 2 <= s.end ||
+          s.latest_end.load(std::memory_order_relaxed) <= second ||
           flushed.load(std::memory_order_relaxed) != 0)
         return empty(i, false, none_is_enough);
     }
@@ -265,13 +269,15 @@ std::uint32_t byte_cache::state::next_at_hand() noexcept {
   return entry_log::none;
 }
 
-location byte_cache::state::room_for_survivor(std::size_t bytes, unsigned lifetime, std::uint32_t victim) noexcept {
+location byte_cache::state::room_for_survivor(std::size_t bytes, unsigned lifetime,
+                                              std::uint32_t victim) noexcept {
   std::uint32_t& open = survivors[lifetime];
   if (open != entry_log::none) {
     if (const location where = log.allocate_in(open, bytes); where != 0) return where;
     log.seal(std::exchange(open, entry_log::none));
   }
-  const std::uint32_t fresh = spare != entry_log::none ? std::exchange(spare, entry_log::none) : log.take_free();
+  const std::uint32_t fresh =
+      spare != entry_log::none ? std::exchange(spare, entry_log::none) : log.take_free();
   if (fresh == entry_log::none) return 0;
   open = fresh;
   log.open_before(fresh, lifetime, victim);
@@ -340,10 +346,12 @@ bool byte_cache::state::empty(std::uint32_t victim, bool by_hand, std::size_t en
       steps[count++] = {&e, where, hash};
     }
     for (std::size_t i = 0; i < count; ++i) {
-      if (!move_or_drop(*steps[i].what, steps[i].where, steps[i].hash, victim, by_hand, second, guard)) return false;
+      if (!move_or_drop(*steps[i].what, steps[i].where, steps[i].hash, victim, by_hand, second, guard))
+        return false;
     }
     if (by_hand) hand_at = at;
-    if (by_hand && at < log[victim].end && in_limbo.load(std::memory_order_acquire) >= limbo + enough) return true;
+    if (by_hand && at < log[victim].end && in_limbo.load(std::memory_order_acquire) >= limbo + enough)
+      return true;
   }
   if (hand == victim) {
     hand = log[victim].newer;
@@ -353,7 +361,7 @@ bool byte_cache::state::empty(std::uint32_t victim, bool by_hand, std::size_t en
   in_limbo.fetch_add(log.segment_bytes(), std::memory_order_acq_rel);
   guard.retire({&log, reinterpret_cast<void*>(std::uintptr_t{victim}), this, [](const retired& r) noexcept {
                   auto& owner = *static_cast<state*>(r.owner);
-                  owner.log.give_back(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(r.aux)));
+                  owner.log.reclaim(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(r.aux)));
                   owner.in_limbo.fetch_sub(owner.log.segment_bytes(), std::memory_order_acq_rel);
                 }});
   return true;
@@ -361,7 +369,8 @@ bool byte_cache::state::empty(std::uint32_t victim, bool by_hand, std::size_t en
 
 byte_cache::byte_cache(const cache_options& options) {
   if (options.memory_limit < smallest_limit)
-    throw std::invalid_argument("a cache needs a limit of at least " + std::to_string(smallest_limit) + " bytes");
+    throw std::invalid_argument("a cache needs a limit of at least " + std::to_string(smallest_limit) +
+                                " bytes");
   if (options.largest_entry > options.memory_limit / 2)
     throw std::invalid_argument("the largest entry of a cache is at most half of its memory");
   state_ = std::make_unique<state>(options, domain_);
@@ -421,7 +430,8 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
 
   while (true) {
     std::unique_lock held(s.entries.lock_of(key.hash));
-    table::found f = s.entries.find_locked(key.hash, [&](location where) { return s.log.entry_at(where).has_key(key.key); });
+    table::found f = s.entries.find_locked(
+        key.hash, [&](location where) { return s.log.entry_at(where).has_key(key.key); });
     entry* e = f.at == nullptr ? nullptr : &s.log.entry_at(table::location_in(f.word));
     std::optional<epoch_domain::guard> guard;
     const auto may_leave = [&] {
@@ -503,13 +513,15 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
           if (is_apart) {
             {
               const std::lock_guard evicting(s.mutex);
-              if (!s.reserve_apart(apart_bytes(c.value_bytes))) return {cache_outcome::out_of_memory, c.what, 0};
+              if (!s.reserve_apart(apart_bytes(c.value_bytes)))
+                return {cache_outcome::out_of_memory, c.what, 0};
             }
             try {
               mine.apart = make_apart(c.value_bytes);
             } catch (...) {
               s.budget.give(apart_bytes(c.value_bytes));
-              s.bytes_apart.fetch_sub(apart_bytes(c.value_bytes), std::memory_order_relaxed);  // relaxed: a count
+              s.bytes_apart.fetch_sub(apart_bytes(c.value_bytes),
+                                      std::memory_order_relaxed);  // relaxed: a count
               throw;
             }
           }
@@ -557,7 +569,8 @@ cache_statistics byte_cache::statistics() const {
   state& s = *state_;
   cache_statistics r;
   // relaxed, all of it: counts
-  for (std::uint32_t i = 0; i < s.log.size(); ++i) r.entry_bytes += s.log[i].live.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < s.log.size(); ++i)
+    r.entry_bytes += s.log[i].live.load(std::memory_order_relaxed);
   r.entry_bytes += s.bytes_apart.load(std::memory_order_relaxed);
   r.entries = s.entries.entries();
   r.used_bytes = s.budget.used();
@@ -582,7 +595,8 @@ std::uint32_t byte_cache::now() const noexcept { return state_->now(); }
 
 std::size_t byte_cache::buckets() const noexcept { return state_->entries.buckets(); }
 
-void byte_cache::each_of(std::size_t bucket, void* context, void (*visit)(void*, std::string_view, const cache_entry&)) {
+void byte_cache::each_of(std::size_t bucket, void* context,
+                         void (*visit)(void*, std::string_view, const cache_entry&)) {
   state& s = *state_;
   const std::uint32_t second = s.now();
   s.entries.each_in(bucket, [&](location where) {

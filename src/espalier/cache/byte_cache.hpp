@@ -145,15 +145,14 @@ class byte_cache {
   /// cache. Amortised constant time, a step of eviction included.
   template <class Decide, class Fill>
   cache_changed change(const hashed_key& key, Decide&& decide, Fill&& fill) {
-    const erased_change erased{
-        const_cast<void*>(static_cast<const void*>(std::addressof(decide))),
-        [](void* context, const cache_entry* now) -> cache_change {
-          return (*static_cast<std::remove_reference_t<Decide>*>(context))(now);
-        },
-        const_cast<void*>(static_cast<const void*>(std::addressof(fill))),
-        [](void* context, char* value, const cache_entry* now) {
-          (*static_cast<std::remove_reference_t<Fill>*>(context))(value, now);
-        }};
+    const erased_change erased{const_cast<void*>(static_cast<const void*>(std::addressof(decide))),
+                               [](void* context, const cache_entry* now) -> cache_change {
+                                 return (*static_cast<std::remove_reference_t<Decide>*>(context))(now);
+                               },
+                               const_cast<void*>(static_cast<const void*>(std::addressof(fill))),
+                               [](void* context, char* value, const cache_entry* now) {
+                                 (*static_cast<std::remove_reference_t<Fill>*>(context))(value, now);
+                               }};
     return apply(key, erased);
   }
 
@@ -165,9 +164,10 @@ class byte_cache {
   void for_each(Visitor&& visit) {
     for (std::size_t bucket = 0; bucket < buckets(); ++bucket) {
       const auto guard = domain_.pin();
-      each_of(bucket, std::addressof(visit), [](void* context, std::string_view key, const cache_entry& entry) {
-        (*static_cast<std::remove_reference_t<Visitor>*>(context))(key, entry);
-      });
+      each_of(bucket, std::addressof(visit),
+              [](void* context, std::string_view key, const cache_entry& entry) {
+                (*static_cast<std::remove_reference_t<Visitor>*>(context))(key, entry);
+              });
     }
   }
 

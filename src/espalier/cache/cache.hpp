@@ -36,9 +36,11 @@ class cache {
 
   static_assert(cacheable<Key>, "a key is a std::string, or trivially copyable");
   static_assert(cacheable<Value>,
-                "a value is a std::string, or trivially copyable: one that owns memory would be freed without its destructor");
+                "a value is a std::string, or trivially copyable: one that owns memory would be freed "
+                "without its destructor");
   static_assert(has_string_keys || std::has_unique_object_representations_v<Key>,
-                "keys are compared byte by byte: a struct with padding, or a floating-point number, is not equal to itself");
+                "keys are compared byte by byte: a struct with padding, or a floating-point number, is not "
+                "equal to itself");
   static_assert(has_string_keys || sizeof(Key) <= byte_cache::largest_key, "a key has at most 250 bytes");
 
  public:
@@ -75,7 +77,8 @@ class cache {
   /// With the version that compare_and_swap() takes.
   [[nodiscard]] std::optional<versioned> get_versioned(key_view key) {
     std::optional<versioned> found;
-    bytes_.get(bytes_of(key), [&](const cache_entry& e) { found.emplace(versioned{value_in(e), e.version}); });
+    bytes_.get(bytes_of(key),
+               [&](const cache_entry& e) { found.emplace(versioned{value_in(e), e.version}); });
     return found;
   }
   /// As a get of which the cache notes nothing.
@@ -97,34 +100,37 @@ class cache {
   }
   /// Only where the entry is still that of the version.
   bool compare_and_swap(key_view key, std::uint64_t version, value_view value, seconds lives = forever) {
-    return store_if(key, value, lives, [=](const cache_entry* now) { return now != nullptr && now->version == version; });
+    return store_if(key, value, lives,
+                    [=](const cache_entry* now) { return now != nullptr && now->version == version; });
   }
   bool erase(key_view key) {
-    const auto done = bytes_.change(bytes_.hashed(bytes_of(key)),
-                                    [](const cache_entry* now) {
-                                      cache_change c;
-                                      if (now != nullptr) c.what = cache_change::kind::erase;
-                                      return c;
-                                    },
-                                    nothing);
+    const auto done = bytes_.change(
+        bytes_.hashed(bytes_of(key)),
+        [](const cache_entry* now) {
+          cache_change c;
+          if (now != nullptr) c.what = cache_change::kind::erase;
+          return c;
+        },
+        nothing);
     return done.what == cache_change::kind::erase;
   }
   /// Gives the entry another end.
   bool touch(key_view key, seconds lives) {
     bool there = false;
-    const auto done = bytes_.change(bytes_.hashed(bytes_of(key)),
-                                    [&](const cache_entry* now) {
-                                      cache_change c;
-                                      there = now != nullptr;
-                                      if (there) {
-                                        c.what = cache_change::kind::amend;
-                                        c.expires = end_of(lives);
-                                        c.stale = now->stale;
-                                        c.claimed = now->claimed;
-                                      }
-                                      return c;
-                                    },
-                                    nothing);
+    const auto done = bytes_.change(
+        bytes_.hashed(bytes_of(key)),
+        [&](const cache_entry* now) {
+          cache_change c;
+          there = now != nullptr;
+          if (there) {
+            c.what = cache_change::kind::amend;
+            c.expires = end_of(lives);
+            c.stale = now->stale;
+            c.claimed = now->claimed;
+          }
+          return c;
+        },
+        nothing);
     return there && done.outcome == cache_outcome::done;
   }
   /// Adds to the value, as one step; wraps around as the type does. The value after it; nullopt if there is none.
@@ -132,19 +138,20 @@ class cache {
     requires std::unsigned_integral<Value>
   {
     std::optional<Value> after;
-    const auto done = bytes_.change(bytes_.hashed(bytes_of(key)),
-                                    [&](const cache_entry* now) {
-                                      cache_change c;
-                                      after.reset();
-                                      if (now != nullptr) {
-                                        after = static_cast<Value>(value_in(*now) + by);
-                                        c.what = cache_change::kind::store;
-                                        c.value_bytes = sizeof(Value);
-                                        c.expires = now->expires;
-                                      }
-                                      return c;
-                                    },
-                                    [&](char* to, const cache_entry*) { std::memcpy(to, &*after, sizeof(Value)); });
+    const auto done = bytes_.change(
+        bytes_.hashed(bytes_of(key)),
+        [&](const cache_entry* now) {
+          cache_change c;
+          after.reset();
+          if (now != nullptr) {
+            after = static_cast<Value>(value_in(*now) + by);
+            c.what = cache_change::kind::store;
+            c.value_bytes = sizeof(Value);
+            c.expires = now->expires;
+          }
+          return c;
+        },
+        [&](char* to, const cache_entry*) { std::memcpy(to, &*after, sizeof(Value)); });
     if (done.outcome != cache_outcome::done) after.reset();
     return after;
   }
@@ -197,24 +204,25 @@ class cache {
   template <class Condition>
   bool store_if(key_view key, value_view value, seconds lives, Condition&& may) {
     const std::uint32_t end = end_of(lives);
-    const auto done = bytes_.change(bytes_.hashed(bytes_of(key)),
-                                    [&](const cache_entry* now) {
-                                      cache_change c;
-                                      if (!may(now)) return c;
-                                      c.what = cache_change::kind::store;
-                                      if constexpr (has_string_values)
-                                        c.value_bytes = value.size();
-                                      else
-                                        c.value_bytes = sizeof(Value);
-                                      c.expires = end;
-                                      return c;
-                                    },
-                                    [&](char* to, const cache_entry*) {
-                                      if constexpr (has_string_values)
-                                        value.copy(to, value.size());
-                                      else
-                                        std::memcpy(to, std::addressof(value), sizeof(Value));
-                                    });
+    const auto done = bytes_.change(
+        bytes_.hashed(bytes_of(key)),
+        [&](const cache_entry* now) {
+          cache_change c;
+          if (!may(now)) return c;
+          c.what = cache_change::kind::store;
+          if constexpr (has_string_values)
+            c.value_bytes = value.size();
+          else
+            c.value_bytes = sizeof(Value);
+          c.expires = end;
+          return c;
+        },
+        [&](char* to, const cache_entry*) {
+          if constexpr (has_string_values)
+            value.copy(to, value.size());
+          else
+            std::memcpy(to, std::addressof(value), sizeof(Value));
+        });
     return done.what == cache_change::kind::store && done.outcome == cache_outcome::done;
   }
 

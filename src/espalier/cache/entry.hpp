@@ -57,14 +57,15 @@ class entry {
            ((marks & has_own_version) != 0 ? 8 : 0) + ((marks & is_apart) != 0 ? sizeof(apart_value) : 0);
   }
   [[nodiscard]] static constexpr std::size_t bytes_of(const entry_shape& shape) noexcept {
-    const std::size_t bytes = head_bytes(shape.marks) + shape.key_bytes +
-                              ((shape.marks & is_apart) != 0 ? 0 : shape.value_bytes);
+    const std::size_t bytes =
+        head_bytes(shape.marks) + shape.key_bytes + ((shape.marks & is_apart) != 0 ? 0 : shape.value_bytes);
     return (bytes + location_unit - 1) / location_unit * location_unit;
   }
 
   /// Writes all but the value.
-  static entry& make(std::byte* at, const entry_shape& shape, std::string_view key, const cache_change& change,
-                     std::uint64_t version, std::uint32_t now, const apart_value& apart) noexcept {
+  static entry& make(std::byte* at, const entry_shape& shape, std::string_view key,
+                     const cache_change& change, std::uint64_t version, std::uint32_t now,
+                     const apart_value& apart) noexcept {
     entry& e = *new (at) entry;
     // relaxed: publishing the entry orders it.
     e.word_.store(now % accessed_limit << 8U | shape.marks, std::memory_order_relaxed);
@@ -146,7 +147,8 @@ class entry {
     std::uint32_t word = word_.load(std::memory_order_relaxed);
     std::uint32_t next = 0;
     do {
-      next = (word & ~std::uint32_t{is_stale | is_claimed}) | (stale ? is_stale : 0U) | (claimed ? is_claimed : 0U);
+      next = (word & ~std::uint32_t{is_stale | is_claimed}) | (stale ? is_stale : 0U) |
+             (claimed ? is_claimed : 0U);
     } while (!word_.compare_exchange_weak(word, next, std::memory_order_relaxed));
   }
   void set_end(std::uint32_t end) noexcept { end_word()->store(end, std::memory_order_relaxed); }
@@ -155,7 +157,8 @@ class entry {
   void copy_to(std::byte* at, std::size_t bytes) const noexcept {
     entry& to = *new (at) entry;
     to.word_.store(word_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    std::memcpy(at + sizeof(word_), reinterpret_cast<const std::byte*>(this) + sizeof(word_), sizeof(entry) - sizeof(word_));
+    std::memcpy(at + sizeof(word_), reinterpret_cast<const std::byte*>(this) + sizeof(word_),
+                sizeof(entry) - sizeof(word_));
     std::size_t from = sizeof(entry);
     if ((marks() & has_end) != 0) {
       new (to.end_word()) std::atomic<std::uint32_t>(end());

@@ -22,7 +22,8 @@ entry_log::entry_log(memory_budget& budget)
       count_(static_cast<std::uint32_t>(budget.limit() / segment_bytes_)),
       pages_(hw::map_pages(count_ * segment_bytes_, {.huge = budget.limit() >= huge_from})),
       segments_(std::make_unique<segment[]>(count_)) {
-  for (auto& index : open_) index.store(none, std::memory_order_relaxed);  // relaxed: no other thread knows the log
+  for (auto& index : open_)
+    index.store(none, std::memory_order_relaxed);  // relaxed: no other thread knows the log
   unbacked_.reserve(count_);
   loose_taken_.reserve(count_);
   for (std::uint32_t i = count_; i > 0; --i) unbacked_.push_back(i - 1);
@@ -35,8 +36,8 @@ location entry_log::allocate_in(std::uint32_t index, std::size_t bytes) noexcept
   std::uint32_t fill = s.fill.load(std::memory_order_relaxed);
   while (fill + bytes <= segment_bytes_) {
     // order (2): allocate, acquire: the segment may have been another one a moment ago
-    if (s.fill.compare_exchange_weak(fill, fill + static_cast<std::uint32_t>(bytes), std::memory_order_acquire,
-                                     std::memory_order_relaxed)) {
+    if (s.fill.compare_exchange_weak(fill, fill + static_cast<std::uint32_t>(bytes),
+                                     std::memory_order_acquire, std::memory_order_relaxed)) {
       s.live.fetch_add(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed);  // relaxed: a count
       return begin_of(index) + fill / location_unit;
     }
@@ -48,7 +49,8 @@ void entry_log::prolong(location where, std::uint32_t expires) noexcept {
   segment& s = segment_of(where);
   // relaxed: written before the entry is found, and under the lock of its key.
   std::uint32_t latest = s.latest_end.load(std::memory_order_relaxed);
-  while (latest < expires && !s.latest_end.compare_exchange_weak(latest, expires, std::memory_order_relaxed)) {
+  while (latest < expires &&
+         !s.latest_end.compare_exchange_weak(latest, expires, std::memory_order_relaxed)) {
   }
 }
 
@@ -61,8 +63,8 @@ void entry_log::complete(location where, std::size_t bytes, std::uint32_t expire
 void entry_log::release(location where, std::size_t bytes) noexcept {
   segment& s = segment_of(where);
   // relaxed: a count, which decides only what is worth a look.
-  const std::uint32_t left =
-      s.live.fetch_sub(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed) - static_cast<std::uint32_t>(bytes);
+  const std::uint32_t left = s.live.fetch_sub(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed) -
+                             static_cast<std::uint32_t>(bytes);
   // relaxed: whether the segment is sealed is looked at again.
   if (left * 2 <= segment_bytes_ && s.fill.load(std::memory_order_relaxed) == segment::is_sealed)
     add_loose(static_cast<std::uint32_t>(&s - segments_.get()));
@@ -71,7 +73,8 @@ void entry_log::release(location where, std::size_t bytes) noexcept {
 void entry_log::add_loose(std::uint32_t index) noexcept {
   segment& s = segments_[index];
   // relaxed: the flag only keeps a segment from being listed twice.
-  if (s.is_loose.load(std::memory_order_relaxed) || s.is_loose.exchange(true, std::memory_order_relaxed)) return;
+  if (s.is_loose.load(std::memory_order_relaxed) || s.is_loose.exchange(true, std::memory_order_relaxed))
+    return;
   std::uint32_t first = loose_.load(std::memory_order_relaxed);
   do {
     s.next_loose.store(first, std::memory_order_relaxed);  // relaxed: order (3) publishes it
@@ -82,7 +85,8 @@ void entry_log::add_loose(std::uint32_t index) noexcept {
 std::uint32_t entry_log::take_loose() noexcept {
   // order (3): take_loose, acquire
   for (std::uint32_t i = loose_.exchange(none, std::memory_order_acquire); i != none;) {
-    const std::uint32_t next = segments_[i].next_loose.load(std::memory_order_relaxed);  // relaxed: ordered by the exchange
+    const std::uint32_t next =
+        segments_[i].next_loose.load(std::memory_order_relaxed);  // relaxed: ordered by the exchange
     loose_taken_.push_back(i);
     i = next;
   }
@@ -118,8 +122,9 @@ bool entry_log::is_complete(std::uint32_t index) const noexcept {
 std::uint32_t entry_log::pop_free() noexcept {
   // order (4): take_free, acquire. Only the holder of the mutex takes: the first segment cannot leave and come back between.
   std::uint32_t first = free_.load(std::memory_order_acquire);
-  while (first != none && !free_.compare_exchange_weak(first, segments_[first].next_free.load(std::memory_order_relaxed),
-                                                       std::memory_order_acquire, std::memory_order_acquire)) {
+  while (first != none &&
+         !free_.compare_exchange_weak(first, segments_[first].next_free.load(std::memory_order_relaxed),
+                                      std::memory_order_acquire, std::memory_order_acquire)) {
   }
   return first;
 }
@@ -146,11 +151,11 @@ bool entry_log::shrink_for(std::size_t bytes) noexcept {
   return true;
 }
 
-void entry_log::give_back(std::uint32_t index) noexcept {
+void entry_log::reclaim(std::uint32_t index) noexcept {
   std::uint32_t first = free_.load(std::memory_order_relaxed);  // relaxed: the exchange below confirms it
   do {
     segments_[index].next_free.store(first, std::memory_order_relaxed);  // relaxed: order (4) publishes it
-    // order (4): give_back, release
+    // order (4): reclaim, release
   } while (!free_.compare_exchange_weak(first, index, std::memory_order_release, std::memory_order_relaxed));
 }
 
@@ -193,16 +198,18 @@ void entry_log::open_before(std::uint32_t index, unsigned lifetime, std::uint32_
 
 void entry_log::seal(std::uint32_t index) noexcept {
   segment& s = segments_[index];
-  // relaxed: it takes the segment from those that allocate, who are counted in `complete`.
+  // relaxed: it takes the segment from the threads that allocate, which are counted in `complete`.
   s.end = s.fill.exchange(segment::is_sealed, std::memory_order_relaxed);
   // A segment may have become loose while it was open.
-  if (s.live.load(std::memory_order_relaxed) * 2 <= segment_bytes_) add_loose(index);  // relaxed: as in release
+  if (s.live.load(std::memory_order_relaxed) * 2 <= segment_bytes_)
+    add_loose(index);  // relaxed: as in release
 }
 
 void entry_log::seal_open() noexcept {
   for (auto& open : open_) {
     // relaxed: an allocation that still finds the segment finds it sealed
-    if (const std::uint32_t index = open.exchange(none, std::memory_order_relaxed); index != none) seal(index);
+    if (const std::uint32_t index = open.exchange(none, std::memory_order_relaxed); index != none)
+      seal(index);
   }
 }
 

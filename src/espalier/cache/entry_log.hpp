@@ -16,10 +16,10 @@
 // nothing fills; a segment comes back as a whole, when what still lives in it has been copied or evicted.
 //
 // Orderings
-//   (1) complete (release) -> is_complete (acquire): whoever walks a segment sees each entry in it.
+//   (1) complete (release) -> is_complete (acquire): what walks a segment sees each entry in it.
 //   (2) open (release) -> allocate (acquire): a segment that is found open has been reset.
 //   (3) add_loose (release) -> take_loose (acquire): the links of the list.
-//   (4) give_back (release) -> take_free (acquire): the walker of a segment is done with it, and no reader is in it.
+//   (4) reclaim (release) -> take_free (acquire): the walker of a segment is done with it, and no reader is in it.
 
 namespace espalier::caching {
 
@@ -37,9 +37,15 @@ class memory_budget {
     return false;
   }
   /// Of what cannot wait: it may pass the limit, until segments are given up.
-  void take(std::size_t bytes) noexcept { used_.fetch_add(bytes, std::memory_order_relaxed); }  // relaxed: as above
-  void give(std::size_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }  // relaxed: as above
-  [[nodiscard]] std::size_t used() const noexcept { return used_.load(std::memory_order_relaxed); }  // relaxed: as above
+  void take(std::size_t bytes) noexcept {
+    used_.fetch_add(bytes, std::memory_order_relaxed);
+  }  // relaxed: as above
+  void give(std::size_t bytes) noexcept {
+    used_.fetch_sub(bytes, std::memory_order_relaxed);
+  }  // relaxed: as above
+  [[nodiscard]] std::size_t used() const noexcept {
+    return used_.load(std::memory_order_relaxed);
+  }  // relaxed: as above
   [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
   [[nodiscard]] bool is_passed() const noexcept { return used() > limit_; }
 
@@ -114,7 +120,7 @@ class entry_log {
   /// Nothing finds the entry any more.
   void release(location where, std::size_t bytes) noexcept;
 
-  // What follows is for the holder of one mutex, but for give_back.
+  // What follows is for the holder of one mutex, but for reclaim.
 
   /// A segment without entries, in no list; none if there is neither a free one nor memory for one.
   [[nodiscard]] std::uint32_t take_free() noexcept;
@@ -132,7 +138,7 @@ class entry_log {
   [[nodiscard]] bool is_complete(std::uint32_t index) const noexcept;
   void unlist(std::uint32_t index) noexcept;
   /// An unlisted segment that no reader can be in. From any thread.
-  void give_back(std::uint32_t index) noexcept;
+  void reclaim(std::uint32_t index) noexcept;
   /// Gives the memory of free segments to the system until the budget has room for so many bytes. False: not enough.
   bool shrink_for(std::size_t bytes) noexcept;
   /// A segment of which at most half still lives; none: there is none.

@@ -38,12 +38,15 @@ table::table(memory_budget& budget)
 void table::begin_move(std::size_t index) noexcept {
   // relaxed: the odd shape publishes it; only the mover writes both.
   moving_.store(index, std::memory_order_relaxed);
-  shape_.store(moved(shape_.load(std::memory_order_relaxed)), std::memory_order_release);  // order (2): begin_move, release
+  shape_.store(moved(shape_.load(std::memory_order_relaxed)),
+               std::memory_order_release);  // order (2): begin_move, release
 }
 
 void table::end_move(std::size_t more_buckets) noexcept {
-  const std::uint64_t shape = moved(shape_.load(std::memory_order_relaxed));  // relaxed: only the mover writes it
-  shape_.store(shape + (more_buckets << moves_bits), std::memory_order_release);  // order (2): end_move, release
+  const std::uint64_t shape =
+      moved(shape_.load(std::memory_order_relaxed));  // relaxed: only the mover writes it
+  shape_.store(shape + (more_buckets << moves_bits),
+               std::memory_order_release);  // order (2): end_move, release
 }
 
 std::uint32_t table::take_overflow() noexcept {
@@ -74,8 +77,8 @@ void table::add(bucket& first, std::uint64_t word) noexcept {
       const std::uint32_t index = take_overflow();
       bucket& line = overflow_[index];
       // A reader of the last slot finds its entry there, or behind the link.
-      line.slots[0].store(there, std::memory_order_relaxed);  // relaxed: the link publishes it
-      line.slots[1].store(word, std::memory_order_relaxed);   // relaxed: as above
+      line.slots[0].store(there, std::memory_order_relaxed);    // relaxed: the link publishes it
+      line.slots[1].store(word, std::memory_order_relaxed);     // relaxed: as above
       last->store(is_link | index, std::memory_order_release);  // order (1): publish, release
       return;
     }
@@ -89,7 +92,8 @@ void table::insert(std::uint64_t hash, std::uint64_t word) noexcept {
 
 void table::erase(std::uint64_t hash, slot& at) noexcept {
   at.store(0, std::memory_order_release);  // order (1): publish, release
-  const std::size_t index = index_of(hash, shape_.load(std::memory_order_acquire));  // order (2): find, acquire
+  const std::size_t index =
+      index_of(hash, shape_.load(std::memory_order_acquire));  // order (2): find, acquire
   bucket& first = buckets_[index];
   if (!has_gaps(first) || !mover_.try_lock()) return;
   const std::lock_guard moving(mover_, std::adopt_lock);
@@ -121,7 +125,8 @@ void table::close_gaps(bucket& first) noexcept {
   while (has_gaps(first)) {
     slot* link = nullptr;
     bucket* b = &first;
-    while ((b->slots[slots_each - 1].load(std::memory_order_relaxed) & is_link) != 0) {  // relaxed: the lock orders it
+    while ((b->slots[slots_each - 1].load(std::memory_order_relaxed) & is_link) !=
+           0) {  // relaxed: the lock orders it
       link = &b->slots[slots_each - 1];
       b = &overflow_at(link->load(std::memory_order_relaxed));  // relaxed: as above
     }

@@ -18,7 +18,7 @@
 // another line where more are needed. Buckets split one at a time (linear hashing: Litwin, VLDB 1980), so that the table
 // grows with what it holds, in place, and no operation waits for it.
 //
-// Who changes a slot holds the lock of the key's stripe, but for its frequency, which any reader may raise. A stripe is made
+// A thread that changes a slot holds the lock of the key's stripe, but for its frequency, which any reader may raise. A stripe is made
 // of the low bits of the hash: a bucket and all that it will split into are of one stripe.
 //
 // A slot that exists changes its place only in a split, or when a line of overflow is given up. `shape_` counts those, and is
@@ -51,11 +51,14 @@ class table {
   [[nodiscard]] static constexpr std::uint64_t tag_of(std::uint64_t hash) noexcept {
     return hash >> 43U << location_bits;
   }
-  [[nodiscard]] static constexpr location location_in(std::uint64_t word) noexcept { return word & location_mask; }
+  [[nodiscard]] static constexpr location location_in(std::uint64_t word) noexcept {
+    return word & location_mask;
+  }
   [[nodiscard]] static constexpr unsigned frequency_in(std::uint64_t word) noexcept {
     return static_cast<unsigned>(word >> frequency_shift) & 3U;
   }
-  [[nodiscard]] static constexpr std::uint64_t word_of(std::uint64_t hash, location where, unsigned frequency) noexcept {
+  [[nodiscard]] static constexpr std::uint64_t word_of(std::uint64_t hash, location where,
+                                                       unsigned frequency) noexcept {
     return std::uint64_t{frequency} << frequency_shift | tag_of(hash) | where;
   }
 
@@ -76,7 +79,7 @@ class table {
       const std::uint64_t shape = shape_.load(std::memory_order_acquire);  // order (2): find, acquire
       const std::size_t index = index_of(hash, shape);
       if (const found f = find_in(index, hash, is_it); f.at != nullptr) return f;
-      // relaxed: whoever made the shape odd wrote it before.
+      // relaxed: the mover wrote it before it made the shape odd.
       const std::size_t moving = moving_.load(std::memory_order_relaxed);
       if (shape_.load(std::memory_order_acquire) == shape) {  // order (2): find, acquire
         if (!is_moving(shape) || moving != index) return {};
@@ -88,7 +91,8 @@ class table {
   /// The same for the holder of the stripe's lock.
   template <class IsIt>
   [[nodiscard]] found find_locked(std::uint64_t hash, IsIt&& is_it) noexcept {
-    return find_in(index_of(hash, shape_.load(std::memory_order_acquire)), hash, is_it);  // order (2): find, acquire
+    return find_in(index_of(hash, shape_.load(std::memory_order_acquire)), hash,
+                   is_it);  // order (2): find, acquire
   }
   [[nodiscard]] found find_location(std::uint64_t hash, location where) noexcept {
     return find_locked(hash, [where](location l) { return l == where; });
@@ -101,7 +105,9 @@ class table {
   void erase(std::uint64_t hash, slot& at) noexcept;
   // insert and erase do not count: their callers do, for many at a time.
   // relaxed: a count.
-  void count(std::int64_t more) noexcept { entries_.fetch_add(static_cast<std::uint64_t>(more), std::memory_order_relaxed); }
+  void count(std::int64_t more) noexcept {
+    entries_.fetch_add(static_cast<std::uint64_t>(more), std::memory_order_relaxed);
+  }
   [[nodiscard]] std::uint64_t entries() const noexcept { return entries_.load(std::memory_order_relaxed); }
 
   /// Any thread, without a lock of the table: a get found the entry.
@@ -109,7 +115,8 @@ class table {
     if (frequency_in(f.word) >= frequency_limit) return;
     std::uint64_t word = f.word;
     // relaxed: a hint. A slot that has changed has lost its right to it.
-    f.at->compare_exchange_strong(word, word + (std::uint64_t{1} << frequency_shift), std::memory_order_relaxed);
+    f.at->compare_exchange_strong(word, word + (std::uint64_t{1} << frequency_shift),
+                                  std::memory_order_relaxed);
   }
 
   /// Splits a bucket if there are too many entries. hash_at(location) is the hash of an entry's key. Without a lock.
@@ -144,12 +151,14 @@ class table {
   }
 
   void request_bucket(std::uint64_t hash) const noexcept {
-    __builtin_prefetch(&buckets_[index_of(hash, shape_.load(std::memory_order_relaxed))]);  // relaxed: only a request
+    __builtin_prefetch(
+        &buckets_[index_of(hash, shape_.load(std::memory_order_relaxed))]);  // relaxed: only a request
   }
   /// The place of what may be the entry; 0: there seems to be none.
   [[nodiscard]] location guess(std::uint64_t hash) const noexcept {
-    for (const slot& s : buckets_[index_of(hash, shape_.load(std::memory_order_relaxed))].slots) {  // relaxed: as above
-      const std::uint64_t word = s.load(std::memory_order_relaxed);                                 // relaxed: as above
+    for (const slot& s :
+         buckets_[index_of(hash, shape_.load(std::memory_order_relaxed))].slots) {  // relaxed: as above
+      const std::uint64_t word = s.load(std::memory_order_relaxed);                 // relaxed: as above
       if ((word & (tag_mask | is_link)) == tag_of(hash) && word != 0) return location_in(word);
     }
     return 0;
@@ -164,7 +173,9 @@ class table {
   static_assert(sizeof(bucket) == hw::cache_line_bytes, "a bucket is a line");
 
   // The shape: how many buckets, and how often slots have changed their places.
-  [[nodiscard]] static constexpr std::size_t count_in(std::uint64_t shape) noexcept { return shape >> moves_bits; }
+  [[nodiscard]] static constexpr std::size_t count_in(std::uint64_t shape) noexcept {
+    return shape >> moves_bits;
+  }
   [[nodiscard]] static constexpr bool is_moving(std::uint64_t shape) noexcept { return (shape & 1U) != 0; }
   [[nodiscard]] static constexpr std::uint64_t moved(std::uint64_t shape) noexcept {
     constexpr std::uint64_t moves = (std::uint64_t{1} << moves_bits) - 1;
@@ -177,7 +188,9 @@ class table {
     return index < count ? index : index - whole;
   }
 
-  [[nodiscard]] bucket& overflow_at(std::uint64_t link) const noexcept { return overflow_[link & location_mask]; }
+  [[nodiscard]] bucket& overflow_at(std::uint64_t link) const noexcept {
+    return overflow_[link & location_mask];
+  }
 
   template <class IsIt>
   [[nodiscard]] found find_in(std::size_t index, std::uint64_t hash, IsIt&& is_it) const noexcept {
@@ -250,7 +263,7 @@ class table {
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> entries_{0};
   alignas(hw::false_sharing_bytes) ttas_lock mover_;
   ttas_lock overflow_lock_;
-  std::uint32_t* overflow_free_;     // a stack
+  std::uint32_t* overflow_free_;  // a stack
   std::size_t overflow_free_count_ = 0;
   std::atomic<std::size_t> overflow_used_{1};  // ever
 };
