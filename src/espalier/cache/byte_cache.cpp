@@ -19,13 +19,15 @@
 
 #include "espalier/cache/entry.hpp"
 #include "espalier/cache/entry_log.hpp"
+#include "espalier/cache/ghosts.hpp"
 #include "espalier/cache/table.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pages.hpp"
 
-// The operations, and evictions. A hand goes over the segments from the oldest to the newest one, and again (SIEVE: Zhang et
-// al., NSDI 2024; here segment by segment). What was asked for since it came by last is copied into a segment that takes the
-// place of the one it leaves; all else is evicted.
+// The operations, and evictions: S3-FIFO (Yang et al., SOSP 2023), segment by segment. New entries come into the queue
+// `fresh`, which keeps two of a hundred segments. Those that were asked for there go on into `proven`, whose oldest ones begin
+// anew as long as they are asked for. The rest is evicted. A key that comes back soon after goes into `proven` at once. The
+// simulations that led to the numbers: docs/decisions/cache.md.
 //
 // Locks: the log's mutex before a stripe's lock, never the other way.
 
@@ -36,6 +38,7 @@ using caching::apart_value;
 using caching::entry;
 using caching::entry_log;
 using caching::location;
+using caching::queue;
 using caching::table;
 
 /// Keys come from users that may wish each other ill: none of them can tell which ones collide.
@@ -66,9 +69,7 @@ std::size_t apart_bytes(std::size_t value_bytes) noexcept {
 
 struct byte_cache::state {
   state(const cache_options& o, epoch_domain& d)
-      : options(o), budget(o.memory_limit), entries(budget), log(budget), domain(d) {
-    survivors.fill(entry_log::none);
-  }
+      : options(o), budget(o.memory_limit), entries(budget), log(budget), evicted(budget), domain(d) {}
   ~state() {
     for (std::size_t bucket = 0; bucket < entries.buckets(); ++bucket) {
       entries.each_in(bucket, [this](location where) {
@@ -83,6 +84,7 @@ struct byte_cache::state {
   caching::memory_budget budget;
   table entries;
   entry_log log;
+  caching::ghosts evicted;
   epoch_domain& domain;
 
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> versions{0};
@@ -91,10 +93,9 @@ struct byte_cache::state {
 
   alignas(hw::false_sharing_bytes) std::mutex mutex;  // of evictions, and of the order of segments
   std::uint32_t spare = entry_log::none;              // for survivors
-  std::uint32_t hand = entry_log::none;
-  std::uint32_t hand_at = 0;  // bytes of the segment at the hand that it has passed
-  std::array<std::uint32_t, caching::lifetimes> survivors;
-  std::uint32_t ends_seen = 0;  // the second in which ended segments were looked for
+  std::uint32_t halfway = entry_log::none;            // a segment that is emptied in part
+  std::uint32_t halfway_at = 0;                       // where the rest begins
+  std::uint32_t ends_seen = 0;                        // the second in which ended segments were looked for
   /// Bytes that come back when no reader can be in them any more.
   std::atomic<std::size_t> in_limbo{0};
 
@@ -164,34 +165,49 @@ struct byte_cache::state {
 
   // What follows is under the mutex.
 
-  [[nodiscard]] location allocate(std::size_t bytes, unsigned lifetime);
+  [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime);
   [[nodiscard]] bool reserve_apart(std::size_t bytes);
   [[nodiscard]] std::uint32_t obtain();
-  [[nodiscard]] bool make_progress(std::size_t bytes, unsigned& waits);
-  [[nodiscard]] bool evict(std::size_t bytes);
-  [[nodiscard]] std::uint32_t next_at_hand() noexcept;
-  [[nodiscard]] bool empty(std::uint32_t victim, bool by_hand, std::size_t enough);
-  [[nodiscard]] bool move_or_drop(const entry& e, location where, std::uint64_t hash, std::uint32_t victim,
-                                  bool by_hand, std::uint32_t second, epoch_domain::guard& guard);
-  [[nodiscard]] location room_for_survivor(std::size_t bytes, unsigned lifetime,
-                                           std::uint32_t victim) noexcept;
+  /// How long one request has been at it.
+  struct effort {
+    unsigned evictions = 0;
+    unsigned waits = 0;
+  };
+  [[nodiscard]] bool make_progress(std::size_t bytes, effort& so_far);
+  [[nodiscard]] bool evict(std::size_t bytes, unsigned threshold);
+  [[nodiscard]] std::uint32_t next_victim() noexcept;
+  /// How an entry of the victim fares.
+  struct sentence {
+    std::uint32_t victim;
+    bool spares_all;
+    unsigned threshold;
+    std::uint32_t second;
+  };
+  [[nodiscard]] bool empty(const sentence& how, std::size_t enough);
+  [[nodiscard]] bool move_or_drop(const entry& e, location where, std::uint64_t hash, const sentence& how,
+                                  epoch_domain::guard& guard);
+  [[nodiscard]] location room_for_survivor(std::size_t bytes, queue in, unsigned lifetime) noexcept;
 };
 
-location byte_cache::state::allocate(std::size_t bytes, unsigned lifetime) {
+location byte_cache::state::allocate(std::size_t bytes, queue in, unsigned lifetime) {
   while (true) {
-    if (const location where = log.allocate(bytes, lifetime); where != 0) return where;
+    if (const location where = log.allocate(bytes, in, lifetime); where != 0) return where;
     const std::uint32_t index = obtain();
     if (index == entry_log::none) return 0;
-    if (const std::uint32_t full = log.open_segment(lifetime); full != entry_log::none) log.seal(full);
-    log.open(index, lifetime);
+    // Survivors may have opened one.
+    if (const location where = log.allocate(bytes, in, lifetime); where != 0) {
+      log.reclaim(index);
+      return where;
+    }
+    log.open(index, in, lifetime);
   }
 }
 
 /// Makes room in the budget for pages of a value.
 bool byte_cache::state::reserve_apart(std::size_t bytes) {
-  unsigned waits = 0;
+  effort so_far;
   while (!budget.try_take(bytes)) {
-    if (!log.shrink_for(bytes) && !make_progress(bytes, waits)) return false;
+    if (!log.shrink_for(bytes) && !make_progress(bytes, so_far)) return false;
   }
   bytes_apart.fetch_add(bytes, std::memory_order_relaxed);  // relaxed: a count
   return true;
@@ -199,27 +215,32 @@ bool byte_cache::state::reserve_apart(std::size_t bytes) {
 
 /// A free segment; one more is spare then.
 std::uint32_t byte_cache::state::obtain() {
-  for (unsigned waits = 0;;) {
+  for (effort so_far;;) {
     if (spare == entry_log::none) spare = log.take_free();
     if (spare != entry_log::none) {
       if (const std::uint32_t index = log.take_free(); index != entry_log::none) return index;
     }
-    if (!make_progress(log.segment_bytes(), waits)) return entry_log::none;
+    if (!make_progress(log.segment_bytes(), so_far)) return entry_log::none;
   }
 }
 
 /// Frees memory, or waits for readers of what was freed. False: there is nothing to free, or they take too long.
-bool byte_cache::state::make_progress(std::size_t bytes, unsigned& waits) {
+bool byte_cache::state::make_progress(std::size_t bytes, effort& so_far) {
   const std::size_t limbo = in_limbo.load(std::memory_order_acquire);
   domain.collect();
   if (in_limbo.load(std::memory_order_acquire) < limbo) return true;
-  // As much as is asked for, and a little more rather than a wait.
-  if (limbo < bytes + log.segment_bytes() + budget.limit() / 64 && evict(bytes)) return true;
+  // As much as is asked for, and a little more rather than a wait. A request that goes on for long asks more of entries.
+  constexpr unsigned patience = 4;
+  if (limbo < bytes + log.segment_bytes() + budget.limit() / 64 &&
+      evict(bytes, so_far.evictions / patience)) {
+    ++so_far.evictions;
+    return true;
+  }
   if (limbo == 0) return false;
   constexpr unsigned yields = 100;
   constexpr unsigned sleeps = 1000;
-  if (++waits > yields + sleeps) return false;
-  if (waits <= yields)
+  if (++so_far.waits > yields + sleeps) return false;
+  if (so_far.waits <= yields)
     std::this_thread::yield();
   else
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -227,7 +248,7 @@ bool byte_cache::state::make_progress(std::size_t bytes, unsigned& waits) {
 }
 
 /// Frees a segment, or so many bytes of values that lie apart.
-bool byte_cache::state::evict(std::size_t bytes) {
+bool byte_cache::state::evict(std::size_t bytes, unsigned threshold) {
   const std::uint32_t second = now();
   if (second != ends_seen) {
     ends_seen = second;
@@ -241,65 +262,63 @@ bool byte_cache::state::evict(std::size_t bytes) {
       if (s.live.load(std::memory_order_relaxed) * 2 <= s.end ||
           s.latest_end.load(std::memory_order_relaxed) <= second ||
           flushed.load(std::memory_order_relaxed) != 0)
-        return empty(i, false, none_is_enough);
+        return empty({i, true, 0, second}, none_is_enough);
     }
   }
   if (!options.evicts) return false;
-  const std::uint32_t victim = next_at_hand();
-  return victim != entry_log::none && empty(victim, true, bytes);
+  evicted.fit(entries.entries());
+  const std::uint32_t victim = next_victim();
+  return victim != entry_log::none && empty({victim, false, threshold, second}, bytes);
 }
 
-std::uint32_t byte_cache::state::next_at_hand() noexcept {
-  for (unsigned rounds = 0; rounds < 3;) {
-    if (hand == entry_log::none) {
-      ++rounds;
-      hand = log.oldest();
-      hand_at = 0;
-      for (auto& open : survivors) {
-        if (open != entry_log::none) log.seal(std::exchange(open, entry_log::none));
-      }
-      // Where values lie apart all entries may be in open segments.
-      if (rounds == 2) log.seal_open();
-      if (hand == entry_log::none) return hand;
+std::uint32_t byte_cache::state::next_victim() noexcept {
+  if (halfway != entry_log::none) return halfway;
+  constexpr std::uint32_t fresh_one_in = 50;
+  const bool fresh_is_long =
+      log.listed(queue::fresh) > 1 + log.backed() / fresh_one_in || log.listed(queue::proven) < 2;
+  const queue first = fresh_is_long ? queue::fresh : queue::proven;
+  const queue second = fresh_is_long ? queue::proven : queue::fresh;
+  for (const bool all_sealed : {false, true}) {
+    // Where values lie apart all entries may be in open segments.
+    if (all_sealed) log.seal_open();
+    for (const queue q : {first, second}) {
+      if (const std::uint32_t i = log.oldest(q); i != entry_log::none) return i;
     }
-    if (log.is_complete(hand)) return hand;
-    hand = log[hand].newer;
-    hand_at = 0;
   }
   return entry_log::none;
 }
 
-location byte_cache::state::room_for_survivor(std::size_t bytes, unsigned lifetime,
-                                              std::uint32_t victim) noexcept {
-  std::uint32_t& open = survivors[lifetime];
-  if (open != entry_log::none) {
-    if (const location where = log.allocate_in(open, bytes); where != 0) return where;
-    log.seal(std::exchange(open, entry_log::none));
+location byte_cache::state::room_for_survivor(std::size_t bytes, queue in, unsigned lifetime) noexcept {
+  while (true) {
+    if (const location where = log.allocate(bytes, in, lifetime); where != 0) return where;
+    const std::uint32_t fresh =
+        spare != entry_log::none ? std::exchange(spare, entry_log::none) : log.take_free();
+    if (fresh == entry_log::none) return 0;
+    log.open(fresh, in, lifetime);
   }
-  const std::uint32_t fresh =
-      spare != entry_log::none ? std::exchange(spare, entry_log::none) : log.take_free();
-  if (fresh == entry_log::none) return 0;
-  open = fresh;
-  log.open_before(fresh, lifetime, victim);
-  return log.allocate_in(fresh, bytes);
 }
 
 /// False: the entry has to stay where it is.
-bool byte_cache::state::move_or_drop(const entry& e, location where, std::uint64_t hash, std::uint32_t victim,
-                                     bool by_hand, std::uint32_t second, epoch_domain::guard& guard) {
+bool byte_cache::state::move_or_drop(const entry& e, location where, std::uint64_t hash, const sentence& how,
+                                     epoch_domain::guard& guard) {
   const bool is_apart = (e.marks() & caching::is_apart) != 0;
   if (is_apart) guard.reserve(1);
   const std::lock_guard held(entries.lock_of(hash));
   const table::found f = entries.find_location(hash, where);
   if (f.at == nullptr) return true;
+  const auto& from = log[how.victim];
+  const queue in = from.in.load(std::memory_order_relaxed);  // relaxed: under the mutex
   const unsigned frequency = table::frequency_in(f.word);
-  const bool has_ended = e.end() <= second;
-  if (!has_ended && !is_flushed(e) && (!by_hand || frequency > 0)) {
+  const bool gone = is_gone(e, how.second);
+  if (!gone && (how.spares_all || frequency > how.threshold)) {
     const std::size_t bytes = e.bytes();
-    if (const location to = room_for_survivor(bytes, log[victim].lifetime, victim); to != 0) {
+    if (const location to = room_for_survivor(bytes, how.spares_all ? in : queue::proven, from.lifetime);
+        to != 0) {
       e.copy_to(log.at(to), bytes);
       log.complete(to, bytes, e.end());
-      table::replace(*f.at, table::word_of(hash, to, by_hand ? frequency - 1 : frequency));
+      // What comes into `proven` begins at 0, and what stays there loses one.
+      const unsigned left = how.spares_all ? frequency : in == queue::fresh ? 0 : frequency - 1;
+      table::replace(*f.at, table::word_of(hash, to, left));
       log.release(where, bytes);
       add(copied);
       return true;
@@ -308,21 +327,16 @@ bool byte_cache::state::move_or_drop(const entry& e, location where, std::uint64
   }
   entries.erase(hash, *f.at);
   entries.count(-1);
-  const bool fetched = (e.marks() & caching::is_fetched) != 0;
-  if (has_ended || is_flushed(e)) {
-    add(expired);
-    if (!fetched) add(expired_unfetched);
-  } else {
-    add(evictions);
-    if (!fetched) add(evicted_unfetched);
-  }
+  add(gone ? expired : evictions);
+  if ((e.marks() & caching::is_fetched) == 0) add(gone ? expired_unfetched : evicted_unfetched);
+  if (!gone) evicted.add(hash);
   leave(e, where, &guard);
   return true;
 }
 
-/// Frees a segment that is complete. The hand leaves the rest of it for another time when what it has evicted is enough.
-/// False: some of it has to stay.
-bool byte_cache::state::empty(std::uint32_t victim, bool by_hand, std::size_t enough) {
+/// Frees a segment that is complete. What is evicted one by one may be enough before its end; the rest is left for the next
+/// time. False: some of it has to stay.
+bool byte_cache::state::empty(const sentence& how, std::size_t enough) {
   auto guard = domain.pin();
   guard.reserve(1);
   struct step {
@@ -331,12 +345,13 @@ bool byte_cache::state::empty(std::uint32_t victim, bool by_hand, std::size_t en
     std::uint64_t hash;
   };
   std::array<step, 16> steps;
-  const std::uint32_t second = now();
   const std::size_t limbo = in_limbo.load(std::memory_order_acquire);
+  const std::uint32_t victim = how.victim;
   const location first = log.begin_of(victim);
-  for (std::uint32_t at = by_hand ? hand_at : 0; at < log[victim].end;) {
+  const std::uint32_t end = log[victim].end;
+  for (std::uint32_t at = victim == halfway ? halfway_at : 0; at < end;) {
     std::size_t count = 0;
-    for (; at < log[victim].end && count < steps.size();) {
+    while (at < end && count < steps.size()) {
       const location where = first + at / caching::location_unit;
       const entry& e = log.entry_at(where);
       at += static_cast<std::uint32_t>(e.bytes());
@@ -346,17 +361,15 @@ bool byte_cache::state::empty(std::uint32_t victim, bool by_hand, std::size_t en
       steps[count++] = {&e, where, hash};
     }
     for (std::size_t i = 0; i < count; ++i) {
-      if (!move_or_drop(*steps[i].what, steps[i].where, steps[i].hash, victim, by_hand, second, guard))
-        return false;
+      if (!move_or_drop(*steps[i].what, steps[i].where, steps[i].hash, how, guard)) return false;
     }
-    if (by_hand) hand_at = at;
-    if (by_hand && at < log[victim].end && in_limbo.load(std::memory_order_acquire) >= limbo + enough)
+    if (at < end && in_limbo.load(std::memory_order_acquire) >= limbo + enough) {
+      halfway = victim;
+      halfway_at = at;
       return true;
+    }
   }
-  if (hand == victim) {
-    hand = log[victim].newer;
-    hand_at = 0;
-  }
+  if (halfway == victim) halfway = entry_log::none;
   log.unlist(victim);
   in_limbo.fetch_add(log.segment_bytes(), std::memory_order_acq_rel);
   guard.retire({&log, reinterpret_cast<void*>(std::uintptr_t{victim}), this, [](const retired& r) noexcept {
@@ -428,6 +441,8 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     }
   } mine{s};
 
+  queue in = queue::fresh;
+  bool has_asked = false;
   while (true) {
     std::unique_lock held(s.entries.lock_of(key.hash));
     table::found f = s.entries.find_locked(
@@ -502,10 +517,18 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     if (is_apart) shape.marks |= caching::is_apart;
     const std::size_t bytes = entry::bytes_of(shape);
     const unsigned lifetime = caching::lifetime_of(c.expires, second);
+    // A new value takes the place of the old one; a new key shows whether it was evicted lately.
+    if (e != nullptr) {
+      in = s.log.segment_of(table::location_in(f.word))
+               .in.load(std::memory_order_relaxed);  // relaxed: the lock orders it
+    } else if (!has_asked) {
+      has_asked = true;
+      in = s.evicted.take(key.hash) ? queue::proven : queue::fresh;
+    }
     if (mine.where == 0 || mine.bytes != bytes || mine.apart.bytes != (is_apart ? c.value_bytes : 0)) {
       mine.give();
       mine.bytes = bytes;
-      if (!is_apart) mine.where = s.log.allocate(bytes, lifetime);
+      if (!is_apart) mine.where = s.log.allocate(bytes, in, lifetime);
       if (mine.where == 0) {
         held.unlock();
         guard.reset();
@@ -526,7 +549,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
             }
           }
           const std::lock_guard evicting(s.mutex);
-          mine.where = s.allocate(bytes, lifetime);
+          mine.where = s.allocate(bytes, in, lifetime);
         } catch (const std::bad_alloc&) {
           return {cache_outcome::out_of_memory, c.what, 0};
         }

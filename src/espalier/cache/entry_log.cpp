@@ -7,7 +7,7 @@ namespace espalier::caching {
 namespace {
 
 constexpr std::size_t segment_bytes_for(std::size_t limit) noexcept {
-  return std::bit_floor(std::clamp(limit / 1024, std::size_t{32} << 10U, std::size_t{1} << 20U));
+  return std::bit_floor(std::clamp(limit / 1024, std::size_t{32} << 10U, std::size_t{256} << 10U));
 }
 
 // Huge pages take fewer entries of the TLB. The last one is filled only in part, which counts for a small cache.
@@ -30,7 +30,10 @@ entry_log::entry_log(memory_budget& budget)
   budget_.take(count_ * sizeof(segment));
 }
 
-location entry_log::allocate_in(std::uint32_t index, std::size_t bytes) noexcept {
+location entry_log::allocate(std::size_t bytes, queue in, unsigned lifetime) noexcept {
+  // order (2): allocate, acquire
+  const std::uint32_t index = open_of(in, lifetime).load(std::memory_order_acquire);
+  if (index == none) return 0;
   segment& s = segments_[index];
   // relaxed: the exchange confirms it. One that is sealed has no room.
   std::uint32_t fill = s.fill.load(std::memory_order_relaxed);
@@ -101,15 +104,16 @@ std::uint32_t entry_log::take_loose() noexcept {
 }
 
 void entry_log::find_ended(std::uint32_t now) noexcept {
-  for (std::uint32_t i = oldest_; i != none; i = segments_[i].newer) {
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    if (!segments_[i].is_listed) continue;
     // relaxed: an end that moves now keeps an entry from nothing, which is looked at again.
     if (segments_[i].latest_end.load(std::memory_order_relaxed) <= now && is_complete(i)) add_loose(i);
   }
 }
 
 void entry_log::find_all_loose() noexcept {
-  for (std::uint32_t i = oldest_; i != none; i = segments_[i].newer) {
-    if (is_complete(i)) add_loose(i);
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    if (segments_[i].is_listed && is_complete(i)) add_loose(i);
   }
 }
 
@@ -159,14 +163,27 @@ void entry_log::reclaim(std::uint32_t index) noexcept {
   } while (!free_.compare_exchange_weak(first, index, std::memory_order_release, std::memory_order_relaxed));
 }
 
-void entry_log::reset(std::uint32_t index, unsigned lifetime) noexcept {
+std::uint32_t entry_log::oldest(queue in) const noexcept {
+  std::uint32_t i = order_[index_of(in)].oldest;
+  while (i != none && !is_complete(i)) i = segments_[i].newer;
+  return i;
+}
+
+void entry_log::open(std::uint32_t index, queue in, unsigned lifetime) noexcept {
   segment& s = segments_[index];
+  order& o = order_[index_of(in)];
+  s.older = o.newest;
+  s.newer = none;
+  (o.newest == none ? o.oldest : segments_[o.newest].newer) = index;
+  o.newest = index;
+  ++o.count;
+  s.lifetime = static_cast<std::uint8_t>(lifetime);
+  s.is_listed = true;
   // relaxed, all of it: the fill publishes it.
+  s.in.store(in, std::memory_order_relaxed);
   s.complete.store(0, std::memory_order_relaxed);
   s.live.store(0, std::memory_order_relaxed);
   s.latest_end.store(0, std::memory_order_relaxed);
-  s.lifetime = static_cast<std::uint8_t>(lifetime);
-  s.is_listed = true;
   std::uint32_t fill = 0;
   // Location 0 is no entry.
   if (index == 0) {
@@ -175,25 +192,10 @@ void entry_log::reset(std::uint32_t index, unsigned lifetime) noexcept {
     s.complete.store(fill, std::memory_order_relaxed);
   }
   s.fill.store(fill, std::memory_order_release);  // order (2): open, release
-}
-
-void entry_log::open(std::uint32_t index, unsigned lifetime) noexcept {
-  segment& s = segments_[index];
-  s.older = newest_;
-  s.newer = none;
-  (newest_ == none ? oldest_ : segments_[newest_].newer) = index;
-  newest_ = index;
-  reset(index, lifetime);
-  open_[lifetime].store(index, std::memory_order_release);  // order (2): open, release
-}
-
-void entry_log::open_before(std::uint32_t index, unsigned lifetime, std::uint32_t other) noexcept {
-  segment& s = segments_[index];
-  s.newer = other == none ? oldest_ : other;
-  s.older = s.newer == none ? none : segments_[s.newer].older;
-  (s.newer == none ? newest_ : segments_[s.newer].older) = index;
-  (s.older == none ? oldest_ : segments_[s.older].newer) = index;
-  reset(index, lifetime);
+  std::atomic<std::uint32_t>& open = open_of(in, lifetime);
+  // relaxed: under the mutex, as every store to it
+  if (const std::uint32_t full = open.load(std::memory_order_relaxed); full != none) seal(full);
+  open.store(index, std::memory_order_release);  // order (2): open, release
 }
 
 void entry_log::seal(std::uint32_t index) noexcept {
@@ -215,8 +217,10 @@ void entry_log::seal_open() noexcept {
 
 void entry_log::unlist(std::uint32_t index) noexcept {
   segment& s = segments_[index];
-  (s.older == none ? oldest_ : segments_[s.older].newer) = s.newer;
-  (s.newer == none ? newest_ : segments_[s.newer].older) = s.older;
+  order& o = order_[index_of(s.in.load(std::memory_order_relaxed))];  // relaxed: under the mutex
+  (s.older == none ? o.oldest : segments_[s.older].newer) = s.newer;
+  (s.newer == none ? o.newest : segments_[s.newer].older) = s.older;
+  --o.count;
   s.is_listed = false;
 }
 

@@ -63,6 +63,10 @@ inline constexpr unsigned lifetimes = 5;
   return left <= 60 ? 1 : left <= 900 ? 2 : left <= 14'400 ? 3 : 4;
 }
 
+/// Segments form two queues, by age: of entries that are new, and of those that have proved worth it.
+enum class queue : std::uint8_t { fresh, proven };
+inline constexpr std::size_t queues = 2;
+
 class entry_log {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFU;
@@ -82,8 +86,10 @@ class entry_log {
     std::uint32_t end = 0;  ///< bytes handed out, once sealed
     std::uint32_t older = none;
     std::uint32_t newer = none;
-    std::uint8_t lifetime = 0;
     bool is_listed = false;
+    std::uint8_t lifetime = 0;
+    /// Read without the mutex too, by a change of an entry in it.
+    std::atomic<queue> in{queue::fresh};
   };
 
   /// Throws std::bad_alloc.
@@ -105,14 +111,8 @@ class entry_log {
     return std::size_t{index} * segment_bytes_ / location_unit;
   }
 
-  /// Room in a segment; 0 if it has none. The room counts as live.
-  [[nodiscard]] location allocate_in(std::uint32_t index, std::size_t bytes) noexcept;
-  /// Room in the open segment of a lifetime; 0 if a new one has to be opened. Lock-free.
-  [[nodiscard]] location allocate(std::size_t bytes, unsigned lifetime) noexcept {
-    // order (2): allocate, acquire
-    const std::uint32_t index = open_[lifetime].load(std::memory_order_acquire);
-    return index == none ? 0 : allocate_in(index, bytes);
-  }
+  /// Room in the open segment of a lifetime, which counts as live; 0 if a new one has to be opened. Lock-free.
+  [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime) noexcept;
   /// The entry at this place has been written.
   void complete(location where, std::size_t bytes, std::uint32_t expires) noexcept;
   /// An entry in a segment may live longer now.
@@ -124,16 +124,11 @@ class entry_log {
 
   /// A segment without entries, in no list; none if there is neither a free one nor memory for one.
   [[nodiscard]] std::uint32_t take_free() noexcept;
-  /// Makes a segment from take_free() the open one of a lifetime, the newest of all.
-  void open(std::uint32_t index, unsigned lifetime) noexcept;
-  /// Makes it ready for survivors, as the neighbour on the older side of another one, or as the oldest one.
-  void open_before(std::uint32_t index, unsigned lifetime, std::uint32_t other) noexcept;
-  [[nodiscard]] std::uint32_t open_segment(unsigned lifetime) const noexcept {
-    return open_[lifetime].load(std::memory_order_relaxed);  // relaxed: under the mutex, as every store to it
-  }
+  /// Makes a segment from take_free() the open one of a lifetime, the newest of its queue.
+  void open(std::uint32_t index, queue in, unsigned lifetime) noexcept;
   /// No more entries.
   void seal(std::uint32_t index) noexcept;
-  /// The open segments of all lifetimes.
+  /// All segments that are open.
   void seal_open() noexcept;
   [[nodiscard]] bool is_complete(std::uint32_t index) const noexcept;
   void unlist(std::uint32_t index) noexcept;
@@ -147,11 +142,22 @@ class entry_log {
   void find_ended(std::uint32_t now) noexcept;
   void find_all_loose() noexcept;
 
-  [[nodiscard]] std::uint32_t oldest() const noexcept { return oldest_; }
+  /// The oldest of a queue that is complete; none: there is none.
+  [[nodiscard]] std::uint32_t oldest(queue in) const noexcept;
+  [[nodiscard]] std::uint32_t listed(queue in) const noexcept { return order_[index_of(in)].count; }
   [[nodiscard]] std::uint32_t backed() const noexcept { return backed_; }
 
  private:
-  void reset(std::uint32_t index, unsigned lifetime) noexcept;
+  struct order {
+    std::uint32_t oldest = none;
+    std::uint32_t newest = none;
+    std::uint32_t count = 0;
+  };
+
+  static constexpr std::size_t index_of(queue q) noexcept { return static_cast<std::size_t>(q); }
+  [[nodiscard]] std::atomic<std::uint32_t>& open_of(queue in, unsigned lifetime) noexcept {
+    return open_[index_of(in) * lifetimes + lifetime];
+  }
   void add_loose(std::uint32_t index) noexcept;
   [[nodiscard]] std::uint32_t pop_free() noexcept;
 
@@ -161,14 +167,13 @@ class entry_log {
   std::uint32_t count_;
   hw::page_run pages_;
   std::unique_ptr<segment[]> segments_;
-  std::array<std::atomic<std::uint32_t>, lifetimes> open_;
+  std::array<std::atomic<std::uint32_t>, queues * lifetimes> open_;
+  std::array<order, queues> order_;
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> free_{none};
   std::atomic<std::uint32_t> loose_{none};
   std::vector<std::uint32_t> loose_taken_;
   std::vector<std::uint32_t> unbacked_;
   std::uint32_t backed_ = 0;
-  std::uint32_t oldest_ = none;
-  std::uint32_t newest_ = none;
 };
 
 }  // namespace espalier::caching
