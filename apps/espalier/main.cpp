@@ -93,6 +93,9 @@ int main(int argc, char** argv) {
   add_bench_command(parser);
   add_simulate_command(parser);
   add_oltp_command(parser);
+#ifdef ESPALIER_SERVES
+  add_serve_command(parser);
+#endif
   add_inspect_command(parser);
   add_run_command(parser);
   add_list_command(parser);

@@ -1,0 +1,370 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/option_group.hpp"
+#include "apps/common/options.hpp"
+#include "apps/espalier/commands.hpp"
+#include "apps/serve/listeners.hpp"
+#include "apps/serve/server.hpp"
+#include "apps/serve/service.hpp"
+#include "espalier/io/output_file.hpp"
+#include "espalier/io/text.hpp"
+
+// `espalier serve`: a cache server with memcached's protocol and options.
+
+namespace espalier::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kibibyte = 1024;
+constexpr std::size_t mebibyte = kibibyte * kibibyte;
+
+struct serve_options {
+  std::int64_t port = 11211;
+  std::int64_t udp_port = 0;
+  std::vector<std::string> listen;
+  std::string unix_path;
+  std::string unix_mask = "700";
+  std::uint64_t memory_mb = 64;
+  std::string largest_item = "1m";
+  bool keeps_all = false;
+  unsigned threads = 4;
+  unsigned connections = 1024;
+  unsigned requests = 20;
+  unsigned backlog = 1024;
+  unsigned idle_timeout = 0;
+  std::vector<std::string> extended;
+  bool shuts_down = false;
+  bool no_versions = false;
+  bool no_flush = false;
+  std::string prefix_end;
+  std::string protocol = "auto";
+  bool daemon = false;
+  std::string user;
+  std::string pid_file;
+  int verbosity = 0;
+  bool test_clock = false;
+};
+
+struct refused_option {
+  const char* names;
+  bool has_value;
+  const char* why;
+};
+constexpr std::array<refused_option, 13> refused_options{{
+    {"-S,--enable-sasl", false, "SASL needs the binary protocol, which this server does not speak"},
+    {"-Z,--enable-ssl", false, "TLS is not supported; put a proxy that ends TLS before the server"},
+    {"-Y,--auth-file", true, "authentication is not supported; use -s, or -l with an address that only clients reach"},
+    {"-e,--memory-file", true, "a cache that outlives the server is not supported"},
+    {"-f,--slab-growth-factor", true, "entries are not divided into sizes, so there is no factor; leave it out"},
+    {"-n,--slab-min-size", true, "an entry takes what it needs, so there is no least size; leave it out"},
+    {"-L,--enable-largepages", false, "the kernel decides on large pages: see transparent_hugepage; leave it out"},
+    {"-k,--lock-memory", false, "locked memory is not supported; systemd's LimitMEMLOCK does not help either"},
+    {"-r,--enable-coredumps", false, "core files are limited from outside: ulimit -c, or systemd's LimitCORE"},
+    {"-X,--disable-dumping", false, "stats cachedump and stats detail cannot be disabled"},
+    {"-W,--disable-watch", false, "there is no watch command; leave it out"},
+    {"-N,--napi-ids", true, "connections are dealt to threads in turn"},
+    {"-i,--license", false, "the licence is in the file LICENSE"},
+}};
+
+/// Bytes, with k or m for units of 1024.
+std::size_t bytes_of(const std::string& text) {
+  std::string_view digits = text;
+  std::size_t unit = 1;
+  if (!digits.empty() && (digits.back() == 'k' || digits.back() == 'K')) unit = kibibyte;
+  if (!digits.empty() && (digits.back() == 'm' || digits.back() == 'M')) unit = mebibyte;
+  if (unit != 1) digits.remove_suffix(1);
+  const auto number = io::parse_whole<std::uint32_t>(digits);
+  if (!number) throw usage_error(fmt::format("-I {}: a size is bytes, or a number with k or m", text));
+  return *number * unit;
+}
+
+void read_extended(serve_options& o) {
+  for (const std::string& item : o.extended) {
+    const std::size_t equals = item.find('=');
+    const std::string name = item.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : item.substr(equals + 1);
+    if (name == "idle_timeout") {
+      const auto seconds = io::parse_whole<unsigned>(value);
+      if (!seconds) throw usage_error(fmt::format("-o {}: it needs a number of seconds", item));
+      o.idle_timeout = *seconds;
+    } else if (name != "maxconns_fast" && name != "no_maxconns_fast") {
+      throw usage_error(fmt::format(
+          "-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast are. Those of memcached that "
+          "tune slabs, LRUs, extstore and the proxy have no counterpart here",
+          name));
+    }
+  }
+}
+
+void check_numbers(const serve_options& o) {
+  if (o.port < -1 || o.port > 65535) throw usage_error("-p is a port up to 65535, 0 for none, or -1 for any free one");
+  if (o.udp_port != 0) throw usage_error("-U: UDP is not supported; leave it out, or give 0");
+  if (o.threads == 0 || o.threads > 1024) throw usage_error("-t is from 1 to 1024 threads");
+  if (o.connections == 0) throw usage_error("-c is at least 1 connection");
+  if (o.requests == 0) throw usage_error("-R is at least 1 request");
+  if (o.backlog == 0 || o.backlog > 1U << 30U) throw usage_error("-b is at least 1 connection");
+  if (o.memory_mb == 0 || o.memory_mb > std::uint64_t{1} << 30U) throw usage_error("-m is at least 1 megabyte");
+  if (o.prefix_end.size() > 1) throw usage_error("-D is one character");
+  if (o.protocol == "binary") throw usage_error("-B binary: the binary protocol is not supported; ascii is");
+  if (o.protocol != "ascii" && o.protocol != "auto")
+    throw usage_error(fmt::format("-B is ascii or auto, not '{}'", o.protocol));
+}
+
+cache_options cache_of(const serve_options& o) {
+  cache_options c;
+  c.memory_limit = o.memory_mb * mebibyte;
+  c.evicts = !o.keeps_all;
+  c.largest_entry = bytes_of(o.largest_item);
+  if (c.largest_entry < kibibyte || c.largest_entry > 128 * mebibyte)
+    throw usage_error(fmt::format("-I {}: the largest item is from 1k to 128m", o.largest_item));
+  if (c.largest_entry > c.memory_limit / 2)
+    throw usage_error(fmt::format("-I {}: the largest item is at most half of the memory, which is {}m; give -m more",
+                                  o.largest_item, o.memory_mb));
+  return c;
+}
+
+serving::settings settings_of(const serve_options& o, const CLI::App& verb) {
+  serving::settings s;
+  s.version = ESPALIER_VERSION;
+  s.threads = o.threads;
+  s.connections = o.connections;
+  s.rejects_at_limit = std::ranges::find(o.extended, "no_maxconns_fast") == o.extended.end();
+  s.requests_per_turn = o.requests;
+  s.backlog = static_cast<int>(o.backlog);
+  s.idle_timeout = o.idle_timeout;
+  s.port = static_cast<int>(o.port);
+  for (const std::string& item : o.listen) s.listen += (s.listen.empty() ? "" : ",") + item;
+  if (!o.unix_path.empty()) s.unix_path = fs::absolute(o.unix_path);
+  const auto mask = io::parse_whole<unsigned>(o.unix_mask, 8);
+  if (!mask || *mask > 0777) throw usage_error(fmt::format("-a {}: a mask is octal, up to 777", o.unix_mask));
+  s.unix_mask = *mask;
+  s.protocol = o.protocol == "ascii" ? "ascii" : "auto-negotiate";
+  s.versions = !o.no_versions;
+  s.flushes = !o.no_flush;
+  s.shuts_down = o.shuts_down;
+  s.test_clock = o.test_clock;
+  s.detail = is_given(verb, "-D");
+  if (!o.prefix_end.empty()) s.prefix_end = o.prefix_end.front();
+  s.verbosity = static_cast<unsigned>(o.verbosity);
+  return s;
+}
+
+/// Descriptors for all connections, and what the server has beside them.
+void allow_descriptors(const serve_options& o) {
+  const rlim_t needed = rlim_t{o.connections} + 2 * rlim_t{o.threads} + 64;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= needed) return;
+  limit.rlim_cur = needed;
+  if (limit.rlim_max < needed) limit.rlim_max = needed;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    throw usage_error(fmt::format("-c {}: so many connections need {} open files, and this process may not have them; "
+                                  "give -c less, or raise the limit with ulimit -n",
+                                  o.connections, needed));
+}
+
+/// The file with the server's process id. It disappears with the object.
+class pid_file {
+ public:
+  /// Throws usage_error if the file names a process that runs.
+  explicit pid_file(const std::string& path) : path_(path.empty() ? fs::path() : fs::absolute(path)) {
+    std::ifstream old(path_);
+    long process = 0;
+    if (!path_.empty() && old >> process && process > 0 && (kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM))
+      throw usage_error(fmt::format("-P {}: the file is that of process {}, which runs; stop it, or name another file", path,
+                                    process));
+    if (!path_.empty()) file_.emplace(path_);
+  }
+  pid_file(const pid_file&) = delete;
+  pid_file& operator=(const pid_file&) = delete;
+  ~pid_file() {
+    if (writer_ == getpid()) unlink(path_.c_str());
+  }
+  void write() {
+    if (!file_) return;
+    file_->commit(fmt::format("{}\n", getpid()));
+    file_.reset();
+    writer_ = getpid();
+  }
+
+ private:
+  fs::path path_;
+  std::optional<io::output_file> file_;
+  pid_t writer_ = 0;
+};
+
+struct user {
+  uid_t id = 0;
+  gid_t group = 0;
+};
+
+std::optional<user> user_of(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (geteuid() != 0) {
+    const passwd* const self = getpwuid(geteuid());
+    if (self != nullptr && name == self->pw_name) return std::nullopt;
+    throw usage_error(fmt::format("-u {}: only root can become another user; start as root, or leave it out", name));
+  }
+  const passwd* const found = getpwnam(name.c_str());
+  if (found == nullptr) throw usage_error(fmt::format("-u {}: there is no such user", name));
+  return user{found->pw_uid, found->pw_gid};
+}
+
+void become(const std::string& name, const user& one) {
+  if (initgroups(name.c_str(), one.group) != 0 || setgid(one.group) != 0 || setuid(one.id) != 0)
+    throw usage_error(fmt::format("-u {}: {}", name, std::strerror(errno)));
+}
+
+/// A process in the background. The one that was started ends when the server is ready, or with its status.
+class background {
+ public:
+  background() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw usage_error(fmt::format("-d: {}", std::strerror(errno)));
+    const pid_t child = fork();
+    if (child < 0) throw usage_error(fmt::format("-d: {}", std::strerror(errno)));
+    if (child != 0) {
+      close(ends[1]);
+      char is_ready = 0;
+      if (read(ends[0], &is_ready, 1) == 1) _exit(exit_done);
+      int status = 0;
+      waitpid(child, &status, 0);
+      _exit(WIFEXITED(status) ? WEXITSTATUS(status) : exit_failure);
+    }
+    close(ends[0]);
+    ready_ = ends[1];
+    setsid();
+  }
+  background(const background&) = delete;
+  background& operator=(const background&) = delete;
+  ~background() { close(ready_); }
+
+  void is_ready(bool keeps_errors) {
+    if (chdir("/") != 0) throw usage_error(fmt::format("-d: {}", std::strerror(errno)));
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(nothing, STDIN_FILENO);
+    dup2(nothing, STDOUT_FILENO);
+    if (!keeps_errors) dup2(nothing, STDERR_FILENO);
+    close(nothing);
+    [[maybe_unused]] const ssize_t written = ::write(ready_, "r", 1);
+  }
+
+ private:
+  int ready_ = -1;
+};
+
+void run(serve_options o, const CLI::App& verb) {
+  check_effects(verb, {{{"--unix-mask"}, {"--unix-socket"}, {}}});
+  read_extended(o);
+  check_numbers(o);
+  const cache_options memory = cache_of(o);
+  const serving::settings settings = settings_of(o, verb);
+  const std::optional<user> other = user_of(o.user);
+  allow_descriptors(o);
+  pid_file process(o.pid_file);
+  const serving::listeners sockets(settings);
+  if (const char* const ports = std::getenv("MEMCACHED_PORT_FILENAME"); ports != nullptr) sockets.write_ports(ports);
+  std::optional<background> detached;
+  if (o.daemon) detached.emplace();
+  process.write();
+  if (other) become(o.user, *other);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  serving::service shared(settings, memory);
+  serving::server server(shared, sockets);
+  if (detached) detached->is_ready(o.verbosity > 0);
+  server.run();
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& parser) {
+  const auto o = std::make_shared<serve_options>();
+  CLI::App* const verb = parser.add_subcommand("serve", "Serve a cache to clients of memcached");
+  option_group where(*verb, "Where it listens");
+  where.add_default("-p,--port", o->port, "PORT", "Port of TCP; 0 for none, -1 for any free one");
+  where.add_list("-l,--listen", o->listen, "HOST[:PORT] ...",
+                 "Addresses, comma-separated or repeated; by default all of this machine");
+  where.add("-s,--unix-socket", o->unix_path, "FILE", "A unix socket, instead of TCP");
+  where.add_default("-a,--unix-mask", o->unix_mask, "MASK", "Permissions of the unix socket, octal");
+  where.add_default("-b,--listen-backlog", o->backlog, "N", "Connections that may wait to be accepted");
+  where.add_default("-U,--udp-port", o->udp_port, "0", "Only 0: there is no UDP");
+  option_group memory(*verb, "Memory");
+  memory.add_default("-m,--memory-limit", o->memory_mb, "MB",
+                     "Megabytes of all entries and of the table; buffers of connections come on top");
+  memory.add_default("-I,--max-item-size", o->largest_item, "BYTES",
+                     "The largest key with its value: 1k to 128m, at most half of the memory");
+  memory.add_flag("-M,--disable-evictions", o->keeps_all, "Refuse new entries when memory is full, instead of evicting");
+  option_group connections(*verb, "Connections");
+  connections.add_default("-t,--threads", o->threads, "N", "Threads that serve");
+  connections.add_default("-c,--conn-limit", o->connections, "N", "Connections at once; others are refused");
+  connections.add_default("-R,--max-reqs-per-event", o->requests, "N",
+                          "Requests of a connection before others have their turn");
+  connections.add_default("--idle-timeout", o->idle_timeout, "S", "Close connections that are idle for longer; 0: never");
+  connections.add_list("-o,--extended", o->extended, "NAMES ...",
+                       "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), no_maxconns_fast (at the "
+                       "limit connections wait)");
+  option_group commands(*verb, "Commands");
+  commands.add_default("-B,--protocol", o->protocol, "NAME", "ascii or auto, which are the same: the text protocol");
+  commands.add_flag("-A,--enable-shutdown", o->shuts_down, "Let clients end the server with the command shutdown");
+  commands.add_flag("-C,--disable-cas", o->no_versions, "Show no versions of values; the command cas never stores");
+  commands.add_flag("-F,--disable-flush-all", o->no_flush, "Refuse the command flush_all");
+  commands.add("-D", o->prefix_end, "CHAR", "Count operations by the prefix of keys that ends with this; by default : if "
+                                            "a client asks for stats detail");
+  option_group process(*verb, "Process");
+  process.add_flag("-d,--daemon", o->daemon, "Run in the background; the command ends when the server is ready");
+  process.add("-u,--user", o->user, "NAME", "Become this user once the addresses are bound; needs root");
+  process.add("-P,--pidfile", o->pid_file, "FILE", "A file with the process id, as long as the server runs");
+  verb->add_flag("-v,--verbose", o->verbosity, "Show warnings on standard error; -vv shows commands too")
+      ->group("Process");
+  verb->add_flag_callback("-V", [] {
+        std::printf("espalier %s\n", ESPALIER_VERSION);
+        throw CLI::Success();
+      }, "Show the version, and exit")->group("Process");
+  verb->add_flag("--test-clock", o->test_clock, "The command debugtime moves the clock")->group("");
+  for (CLI::Option* const option : verb->get_options()) {
+    if (option->get_expected_max() == 1) option->take_last();
+  }
+  for (const refused_option& one : refused_options) {
+    const auto refuse = [&one] {
+      throw usage_error(fmt::format("{}: {}", std::string_view(one.names).substr(0, 2), one.why));
+    };
+    if (one.has_value)
+      verb->add_option_function<std::string>(one.names, [refuse](const std::string&) { refuse(); })->group("");
+    else
+      verb->add_flag_callback(one.names, refuse)->group("");
+  }
+  verb->footer(
+      "Examples:\n"
+      "  espalier serve -m 1024 -t 4\n"
+      "  espalier serve -l 127.0.0.1,[::1]:11212 -c 4096 --idle-timeout 600\n"
+      "  espalier serve -s /run/cache.sock -a 770 -u cache -d -P /run/cache.pid\n"
+      "  printf 'set key 0 60 5\\r\\nvalue\\r\\nget key\\r\\nquit\\r\\n' | nc 127.0.0.1 11211\n"
+      "The options are those of memcached; docs/cache.md says what differs. SIGTERM and SIGINT end the server.");
+  verb->callback([o, verb] { run(*o, *verb); });
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,201 @@
+#include "apps/serve/listeners.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "apps/common/exit_status.hpp"
+#include "espalier/io/output_file.hpp"
+#include "espalier/io/text.hpp"
+
+namespace espalier::app::serving {
+namespace {
+
+constexpr int socket_kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+
+struct address {
+  std::string host;  // empty: all
+  int port;
+};
+
+/// host, host:port, [IPv6], [IPv6]:port, or an IPv6 address alone.
+address address_of(const std::string& item, int port) {
+  if (item.starts_with("proto[") || item.starts_with("tag[") || item.starts_with("notls:"))
+    throw usage_error(fmt::format("-l {}: protocols, tags and TLS of a listener are not supported; name host:port", item));
+  std::string host = item;
+  std::string given;
+  if (item.starts_with('[')) {
+    const std::size_t end = item.find(']');
+    host = item.substr(1, end == std::string::npos ? end : end - 1);
+    if (end != std::string::npos && end + 1 < item.size()) given = item.substr(end + 1);
+  } else if (const std::size_t colon = item.find(':'); colon != std::string::npos && colon == item.rfind(':')) {
+    host = item.substr(0, colon);
+    given = item.substr(colon);
+  }
+  if (!given.empty()) {
+    const auto number = given.front() == ':' ? io::parse_whole<std::uint16_t>(given.substr(1)) : std::nullopt;
+    if (!number) throw usage_error(fmt::format("-l {}: '{}' is no port", item, given.substr(1)));
+    port = *number;
+  }
+  if (host == "*") host.clear();
+  return {host, port};
+}
+
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end != begin) items.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return items;
+}
+
+void set_option(int descriptor, int level, int option) {
+  const int on = 1;
+  setsockopt(descriptor, level, option, &on, sizeof(on));
+}
+
+}  // namespace
+
+listeners::listeners(const settings& chosen) {
+  if (!chosen.unix_path.empty()) {
+    bind_unix(chosen);
+    return;
+  }
+  if (chosen.port == 0) return;
+  const int port = chosen.port == -1 ? 0 : chosen.port;
+  const std::vector<std::string> items = items_of(chosen.listen);
+  if (items.empty()) bind_tcp("", port, chosen.backlog);
+  for (const std::string& item : items) {
+    const auto [host, own_port] = address_of(item, port);
+    bind_tcp(host, own_port, chosen.backlog);
+  }
+}
+
+listeners::~listeners() {
+  for (const int descriptor : descriptors_) close(descriptor);
+  struct stat found{};
+  if (!path_.empty() && lstat(path_.c_str(), &found) == 0 && found.st_dev == device_ && found.st_ino == number_)
+    unlink(path_.c_str());
+}
+
+void listeners::bind_tcp(const std::string& host, int port, int backlog) {
+  const std::string shown = host.empty() ? fmt::format("port {}", port) : fmt::format("{}, port {}", host, port);
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_PASSIVE;
+  addrinfo* all = nullptr;
+  const int failed = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &wanted, &all);
+  if (failed != 0)
+    throw usage_error(fmt::format("cannot listen at {}: {}", shown,
+                                  failed == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failed)));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> kept(all, freeaddrinfo);
+  bool bound = false;
+  int why = 0;
+  for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
+    const int descriptor = socket(one->ai_family, socket_kind, one->ai_protocol);
+    if (descriptor < 0) {
+      why = errno;
+      continue;
+    }
+    set_option(descriptor, SOL_SOCKET, SO_REUSEADDR);
+    if (one->ai_family == AF_INET6) set_option(descriptor, IPPROTO_IPV6, IPV6_V6ONLY);
+    // Connections inherit them.
+    set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE);
+    set_option(descriptor, IPPROTO_TCP, TCP_NODELAY);
+    if (bind(descriptor, one->ai_addr, one->ai_addrlen) != 0 || ::listen(descriptor, backlog) != 0) {
+      why = errno;
+      close(descriptor);
+      // The machine has no address of this family.
+      if (why == EADDRNOTAVAIL || why == EAFNOSUPPORT) continue;
+      bound = false;
+      break;
+    }
+    descriptors_.push_back(descriptor);
+    bound = true;
+  }
+  if (!bound) {
+    throw usage_error(fmt::format("cannot listen at {}: {}{}", shown, std::strerror(why),
+                                  why == EADDRINUSE ? "; another server has it, choose another port with -p"
+                                                    : ""));
+  }
+}
+
+void listeners::bind_unix(const settings& chosen) {
+  const std::string& path = chosen.unix_path;
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(name.sun_path))
+    throw usage_error(fmt::format("-s {}: a socket's path has at most {} bytes", path, sizeof(name.sun_path) - 1));
+  std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
+  const auto* const address = reinterpret_cast<const sockaddr*>(&name);
+  struct stat found{};
+  if (lstat(path.c_str(), &found) == 0) {
+    if (!S_ISSOCK(found.st_mode))
+      throw usage_error(fmt::format("-s {}: there is a file that is no socket; name another path", path));
+    const int other = socket(AF_UNIX, socket_kind, 0);
+    const bool answers = connect(other, address, sizeof(name)) == 0 || errno == EAGAIN;
+    close(other);
+    if (answers) throw usage_error(fmt::format("-s {}: another server listens at this socket", path));
+    unlink(path.c_str());
+  }
+  const int descriptor = socket(AF_UNIX, socket_kind, 0);
+  if (descriptor < 0) throw usage_error(fmt::format("-s {}: {}", path, std::strerror(errno)));
+  descriptors_.push_back(descriptor);
+  const mode_t before = umask(static_cast<mode_t>(~chosen.unix_mask & 0777U));
+  const bool bound = bind(descriptor, address, sizeof(name)) == 0;
+  const int why = errno;
+  umask(before);
+  if (!bound || ::listen(descriptor, chosen.backlog) != 0)
+    throw usage_error(fmt::format("-s {}: {}", path, std::strerror(bound ? errno : why)));
+  if (lstat(path.c_str(), &found) == 0) {
+    path_ = path;
+    device_ = found.st_dev;
+    number_ = found.st_ino;
+  }
+}
+
+void listeners::write_ports(const std::filesystem::path& file) const {
+  std::string text;
+  for (const int descriptor : descriptors_) {
+    sockaddr_storage bound{};
+    socklen_t size = sizeof(bound);
+    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&bound), &size) != 0) continue;
+    if (bound.ss_family == AF_INET)
+      text += fmt::format("TCP INET: {}\n", ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port));
+    if (bound.ss_family == AF_INET6)
+      text += fmt::format("TCP INET6: {}\n", ntohs(reinterpret_cast<const sockaddr_in6&>(bound).sin6_port));
+  }
+  io::output_file(file).commit(text);
+}
+
+std::string shown_address(int descriptor, bool of_peer) {
+  sockaddr_storage found{};
+  socklen_t size = sizeof(found);
+  auto* const address = reinterpret_cast<sockaddr*>(&found);
+  if ((of_peer ? getpeername(descriptor, address, &size) : getsockname(descriptor, address, &size)) != 0) return "unknown";
+  if (found.ss_family == AF_UNIX) return "unix:" + std::string(reinterpret_cast<const sockaddr_un&>(found).sun_path);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "unknown";
+  if (found.ss_family == AF_INET6) return fmt::format("tcp6:[{}]:{}", host.data(), port.data());
+  return fmt::format("tcp:{}:{}", host.data(), port.data());
+}
+
+}  // namespace espalier::app::serving

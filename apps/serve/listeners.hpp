@@ -1,0 +1,43 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "apps/serve/service.hpp"
+
+namespace espalier::app::serving {
+
+/// The sockets at which a server waits for connections. They are bound early: before the server becomes a daemon, and
+/// before it changes to a user that may not bind them.
+class listeners {
+ public:
+  /// Binds what the settings name. Throws usage_error that says which address cannot be bound, and why. A socket file that no
+  /// server listens at any more is replaced; one with a server, and a file that is no socket, are left alone.
+  explicit listeners(const settings& chosen);
+  listeners(const listeners&) = delete;
+  listeners& operator=(const listeners&) = delete;
+  /// Removes the socket file, if it is still the one that was made.
+  ~listeners();
+
+  [[nodiscard]] const std::vector<int>& descriptors() const noexcept { return descriptors_; }
+
+  /// Writes the kind and port of each socket of TCP.
+  void write_ports(const std::filesystem::path& file) const;
+
+ private:
+  void bind_tcp(const std::string& host, int port, int backlog);
+  void bind_unix(const settings& chosen);
+
+  std::vector<int> descriptors_;
+  std::string path_;
+  dev_t device_ = 0;
+  ino_t number_ = 0;
+};
+
+/// A socket's address, as statistics show it.
+[[nodiscard]] std::string shown_address(int descriptor, bool of_peer);
+
+}  // namespace espalier::app::serving

@@ -1,0 +1,1441 @@
+#include "apps/serve/protocol.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "espalier/io/text.hpp"
+
+namespace espalier::app::serving {
+
+namespace {
+
+/// A command line without its end; one that looks up keys may be longer.
+constexpr std::size_t longest_line = 2048;
+constexpr std::size_t longest_look_up = std::size_t{1} << 20U;
+/// Output from which on it is sent before more is made.
+constexpr std::size_t much_output = std::size_t{1} << 20U;
+
+constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
+constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
+constexpr std::string_view bad_end = "CLIENT_ERROR invalid exptime argument";
+constexpr std::string_view bad_chunk = "CLIENT_ERROR bad data chunk";
+constexpr std::string_view too_large = "SERVER_ERROR object too large for cache";
+constexpr std::string_view no_memory = "SERVER_ERROR out of memory storing object";
+constexpr std::string_view not_a_number =
+    "CLIENT_ERROR cannot increment or decrement non-numeric value";
+
+struct refused_command {
+  std::string_view name;
+  std::string_view reply;
+};
+constexpr std::array<refused_command, 9> refused_commands{{
+    {"slabs", "CLIENT_ERROR slabs is not supported: memory is not divided by sizes"},
+    {"lru", "CLIENT_ERROR lru is not supported: there is no LRU to tune"},
+    {"lru_crawler", "CLIENT_ERROR lru_crawler is not supported: expired entries leave with their segment"},
+    {"watch", "CLIENT_ERROR watch is not supported: there are no logs to watch"},
+    {"extstore", "CLIENT_ERROR extstore is not supported: all entries are in memory"},
+    {"cache_memlimit", "CLIENT_ERROR cache_memlimit is not supported: the limit is that of the start"},
+    {"refresh_certs", "CLIENT_ERROR refresh_certs is not supported: there is no TLS"},
+    {"misbehave", "CLIENT_ERROR misbehave is not supported: it tests memcached's sandbox"},
+    {"debugitem", "CLIENT_ERROR debugitem is not supported: it tests memcached's reference counts"},
+}};
+
+/// The words of a line, which are separated by blanks.
+class words {
+ public:
+  explicit words(std::string_view line) noexcept : at_(line.data()), end_(line.data() + line.size()) {}
+
+  /// Empty at the end.
+  std::string_view next() noexcept {
+    while (at_ != end_ && *at_ == ' ') ++at_;
+    const char* const begin = at_;
+    while (at_ != end_ && *at_ != ' ') ++at_;
+    return {begin, static_cast<std::size_t>(at_ - begin)};
+  }
+  [[nodiscard]] std::string_view rest() const noexcept {
+    return {at_, static_cast<std::size_t>(end_ - at_)};
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+};
+
+template <class Number>
+bool read_number(std::string_view text, Number& number) noexcept {
+  const auto value = io::parse_whole<Number>(text);
+  if (value) number = *value;
+  return value.has_value();
+}
+
+char* put(char* at, std::string_view text) noexcept {
+  std::memcpy(at, text.data(), text.size());
+  return at + text.size();
+}
+char* put(char* at, std::uint64_t number) noexcept { return std::to_chars(at, at + 20, number).ptr; }
+
+/// The value of each letter of base64, by its code; 64 for other codes.
+constexpr std::array<std::uint8_t, 256> base64_values = [] {
+  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::array<std::uint8_t, 256> values{};
+  values.fill(64);
+  for (std::size_t i = 0; i < letters.size(); ++i)
+    values[static_cast<std::uint8_t>(letters[i])] = static_cast<std::uint8_t>(i);
+  return values;
+}();
+
+/// The number of decoded bytes; 0 if the text is not base64.
+std::size_t decode_base64(std::string_view text, char* to) noexcept {
+  if (text.size() % 4 != 0) return 0;
+  std::size_t padding = 0;
+  while (padding < 2 && text.ends_with('=')) {
+    text.remove_suffix(1);
+    ++padding;
+  }
+  std::uint32_t bits = 0;
+  unsigned held = 0;
+  char* at = to;
+  for (const char c : text) {
+    const std::uint32_t value = base64_values[static_cast<std::uint8_t>(c)];
+    if (value > 63) return 0;
+    bits = bits << 6U | value;
+    held += 6;
+    if (held >= 8) {
+      held -= 8;
+      *at++ = static_cast<char>(bits >> held);
+    }
+  }
+  return static_cast<std::size_t>(at - to);
+}
+
+enum class verb : std::uint8_t {
+  look_up,  // get, gets, gat, gats
+  store,
+  calculate,
+  touch,
+  erase,
+  meta_look_up,
+  meta_store,
+  meta_erase,
+  meta_calculate,
+  meta_nothing,
+  meta_debug,
+  other,
+  refused,
+  binary,
+  hang_up,
+};
+
+enum class store_mode : std::uint8_t { set, add, replace, append, prepend, compare };
+
+}  // namespace
+
+struct command {
+  verb what;
+  bool quiet;
+  bool is_last;         // nothing after it can be parsed before it is executed
+  bool shows_version;   // look_up
+  bool touches;         // look_up
+  bool drops_old;       // refused: the key has no value any more
+  bool counts_size;     // refused: the value was too large
+  bool decreases;       // calculate
+  store_mode mode;      // store
+  char given_mode;      // of a meta command
+  std::uint8_t shown_flags;
+  std::uint32_t flags;
+  std::uint32_t end;
+  std::uint32_t end_if_new;  // N
+  std::uint32_t recache;     // R
+  std::size_t size;          // of the command in the input
+  std::size_t skipped;       // bytes of its value that are not in the input yet
+  std::size_t first_key;     // look_up: several keys, in the batch
+  std::size_t keys;
+  byte_cache::hashed_key key;
+  std::string_view key_text;
+  std::string_view line;
+  std::string_view value;
+  std::string_view reply;  // refused
+  std::string_view opaque;
+  std::uint64_t given;  // flags of a meta command
+  std::uint64_t version;
+  std::uint64_t new_version;
+  std::uint64_t delta;
+  std::uint64_t initial;
+  std::array<char, 20> shown;  // flags that the reply has too, or that act in order
+  std::array<char, 188> decoded;
+
+  [[nodiscard]] static constexpr std::uint64_t bit(char flag) noexcept {
+    return std::uint64_t{1} << static_cast<unsigned>(flag - 'A');
+  }
+  [[nodiscard]] bool has(char flag) const noexcept { return (given & bit(flag)) != 0; }
+
+  void refuse(std::string_view with) noexcept {
+    what = verb::refused;
+    reply = with;
+  }
+};
+
+batch::batch(service& of)
+    : service_(of), counters_(of.add_thread()), commands_(std::make_unique<command[]>(most_commands)) {}
+batch::~batch() = default;
+
+namespace {
+
+/// Flags of meta commands, up to the first error that ends the line, or the last other error. Empty: there is none.
+std::string_view read_flags(words& line, unsigned words_before, command& c, const second_clock& clock) {
+  constexpr unsigned most_words = 20;
+  c.given = 0;
+  c.shown_flags = 0;
+  c.flags = 0;
+  c.end = cache_entry::never;
+  c.recache = 0;
+  c.version = c.new_version = c.initial = 0;
+  c.delta = 1;
+  c.given_mode = 0;
+  c.opaque = {};
+  c.key_text = c.key.key;
+  if (c.key.key.size() > byte_cache::largest_key) return bad_format;
+  std::string_view wrong;
+  std::size_t long_opaque = 0;
+  const auto moment = [&](std::string_view argument, std::uint32_t& to) {
+    std::int32_t number = 0;
+    if (!read_number(argument, number)) {
+      wrong = bad_token;
+      return;
+    }
+    to = clock.end_after(number);
+  };
+  for (std::string_view word = line.next(); !word.empty(); word = line.next()) {
+    if (++words_before > most_words) return "CLIENT_ERROR options flags are too long";
+    const char flag = word.front();
+    const std::string_view argument = word.substr(1);
+    if (static_cast<unsigned char>(flag) >= 127) return "CLIENT_ERROR duplicate flag";
+    if (flag < 'A' || flag > 'z') return "CLIENT_ERROR invalid flag";
+    if (c.has(flag)) return "CLIENT_ERROR duplicate flag";
+    c.given |= command::bit(flag);
+    switch (flag) {
+      case 'b': {
+        const std::size_t decoded = decode_base64(c.key_text, c.decoded.data());
+        if (decoded == 0) wrong = "CLIENT_ERROR error decoding key";
+        c.key.key = {c.decoded.data(), decoded};
+        continue;
+      }
+      case 'N':
+        moment(argument, c.end_if_new);
+        break;
+      case 'T':
+        moment(argument, c.end);
+        break;
+      case 'R':
+        moment(argument, c.recache);
+        if (c.recache == cache_entry::never) c.recache = 0;
+        break;
+      case 'O':
+        c.opaque = word;
+        if (word.size() > 32) long_opaque = word.size();
+        break;
+      case 'k':
+      case 's':
+      case 't':
+      case 'c':
+      case 'f':
+      case 'l':
+      case 'h':
+        break;
+      case 'P':
+      case 'L':
+      case 'v':
+      case 'u':
+      case 'q':
+      case 'x':
+      case 'I':
+        continue;
+      case 'F':
+        if (!read_number(argument, c.flags)) wrong = wrong.empty() ? bad_format : wrong;
+        continue;
+      case 'C':
+        if (!read_number(argument, c.version)) wrong = bad_token;
+        continue;
+      case 'E':
+        if (!read_number(argument, c.new_version)) wrong = bad_token;
+        continue;
+      case 'M':
+        c.given_mode = argument.empty() ? ' ' : argument.front();
+        continue;
+      case 'J':
+        if (!read_number(argument, c.initial)) wrong = "CLIENT_ERROR invalid numeric initial value";
+        continue;
+      case 'D':
+        if (!read_number(argument, c.delta)) wrong = "CLIENT_ERROR invalid numeric delta value";
+        continue;
+      default:
+        return "CLIENT_ERROR invalid flag";
+    }
+    c.shown[c.shown_flags++] = flag;
+  }
+  if (wrong.empty() && long_opaque != 0) return "CLIENT_ERROR opaque token too long";
+  c.quiet = c.has('q');
+  return wrong;
+}
+
+/// The mode of `ms`, from its flags; false if there is no such mode.
+bool read_store_mode(command& c) noexcept {
+  switch (c.given_mode) {
+    case 0:
+    case 'S':
+      c.mode = store_mode::set;
+      break;
+    case 'E':
+      c.mode = store_mode::add;
+      break;
+    case 'A':
+      c.mode = store_mode::append;
+      break;
+    case 'P':
+      c.mode = store_mode::prepend;
+      break;
+    case 'R':
+      c.mode = store_mode::replace;
+      break;
+    default:
+      return false;
+  }
+  if (c.has('C') && (c.mode == store_mode::set || c.mode == store_mode::replace)) c.mode = store_mode::compare;
+  return true;
+}
+
+/// The bytes of a value, from a command line.
+bool read_value_bytes(std::string_view word, std::size_t& bytes) noexcept {
+  std::int32_t number = 0;
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max() - 2;
+  if (!read_number(word, number) || number < 0 || number > most) return false;
+  bytes = static_cast<std::size_t>(number);
+  return true;
+}
+
+/// The size of a name and its first four letters.
+constexpr std::uint64_t tag(std::string_view name) noexcept {
+  std::uint64_t t = name.size();
+  for (const char c : name.substr(0, 4)) t = t << 8U | static_cast<unsigned char>(c);
+  return t;
+}
+
+bool looks_up(std::string_view input) noexcept {
+  return input.starts_with("get ") || input.starts_with("gets ") || input.starts_with("gat ") ||
+         input.starts_with("gats ");
+}
+
+bool has_no_reply(std::string_view line) noexcept {
+  while (line.ends_with(' ')) line.remove_suffix(1);
+  return line.ends_with(" noreply");
+}
+
+}  // namespace
+
+/// Reads one command. Returns its size in the input; 0: it is not complete. The first of `scanned` bytes have no end of line.
+std::size_t session::parse(std::string_view input, command& c, batch& with, std::size_t scanned) {
+  if (input.size() <= scanned) return 0;
+  c.quiet = c.is_last = c.drops_old = c.counts_size = false;
+  c.skipped = c.keys = 0;
+  c.key = {};
+  c.value = {};
+
+  constexpr char binary_request = '\x80';
+  constexpr std::size_t binary_header = 24;
+  if (input.front() == binary_request) {
+    if (input.size() < binary_header) return 0;
+    c.what = verb::binary;
+    c.is_last = true;
+    c.line = input.substr(0, binary_header);
+    return binary_header;
+  }
+
+  const char* const begin = input.data();
+  const auto* const newline =
+      static_cast<const char*>(std::memchr(begin + scanned, '\n', input.size() - scanned));
+  const std::size_t length = newline == nullptr ? input.size() : static_cast<std::size_t>(newline - begin);
+  if (length > longest_line && (!looks_up(input) || length > longest_look_up)) {
+    c.what = verb::hang_up;
+    c.is_last = true;
+    return input.size();
+  }
+  if (newline == nullptr) {
+    if (begin == input_begin_) scanned_ = input.size();
+    return 0;
+  }
+  const std::size_t header = length + 1;
+  c.line = input.substr(0, length);
+  if (c.line.ends_with('\r')) c.line.remove_suffix(1);
+
+  words line(c.line);
+  const std::string_view name = c.line.substr(0, c.line.find(' '));
+  if (name.size() > 7) {
+    c.what = verb::other;
+    c.is_last = true;
+    return header;
+  }
+  const auto value_of = [&](std::size_t bytes) -> std::size_t {
+    const std::size_t whole = header + bytes + 2;
+    if (c.what != verb::refused && c.key.key.size() + bytes > service_.cache().options().largest_entry) {
+      c.refuse(too_large);
+      c.counts_size = true;
+      c.drops_old = c.mode == store_mode::set || name.size() == 2;
+    }
+    if (c.what == verb::refused) {
+      if (input.size() >= whole) return whole;
+      c.skipped = whole - input.size();
+      c.is_last = true;
+      return input.size();
+    }
+    if (input.size() < whole) {
+      if (begin == input_begin_) wanted_ = whole;
+      return 0;
+    }
+    c.value = input.substr(header, bytes);
+    if (input[header + bytes] != '\r' || input[header + bytes + 1] != '\n') {
+      c.refuse(bad_chunk);
+      if (name.size() == 2) c.quiet = false;
+    }
+    return whole;
+  };
+  const auto store = [&](store_mode mode) -> std::size_t {
+    c.what = verb::store;
+    c.mode = mode;
+    line.next();
+    c.key.key = line.next();
+    const std::string_view flags = line.next();
+    const std::string_view end = line.next();
+    std::size_t bytes = 0;
+    if (!read_value_bytes(line.next(), bytes)) {
+      c.refuse(bad_format);
+      return header;
+    }
+    c.quiet = has_no_reply(c.line);
+    std::int32_t delay = 0;
+    c.new_version = 0;
+    c.given = 0;
+    if (c.key.key.size() > byte_cache::largest_key || !read_number(flags, c.flags) || !read_number(end, delay) ||
+        (mode == store_mode::compare && !read_number(line.next(), c.version)))
+      c.refuse(bad_format);
+    c.end = service_.clock().end_after(delay);
+    return value_of(bytes);
+  };
+  const auto look_up = [&](bool shows_version, bool touches) -> std::size_t {
+    c.what = verb::look_up;
+    c.shows_version = shows_version;
+    c.touches = touches;
+    line.next();
+    std::int32_t delay = 0;
+    if (touches) {
+      const std::string_view end = line.next();
+      c.key.key = line.next();
+      if (c.key.key.empty()) {
+        c.refuse(bad_format);
+        return header;
+      }
+      if (!read_number(end, delay)) {
+        c.refuse(bad_end);
+        return header;
+      }
+      c.end = service_.clock().end_after(delay);
+    } else {
+      c.key.key = line.next();
+    }
+    bool fits = !c.key.key.empty() && c.key.key.size() <= byte_cache::largest_key;
+    if (fits && !line.rest().empty()) {
+      c.first_key = with.keys_.size();
+      with.keys_.push_back(c.key.key);
+      for (std::string_view key = line.next(); fits && !key.empty(); key = line.next()) {
+        fits = key.size() <= byte_cache::largest_key;
+        with.keys_.push_back(key);
+      }
+      c.keys = with.keys_.size() - c.first_key;
+    }
+    if (!fits) c.refuse(bad_format);
+    return header;
+  };
+  /// A classic command with a key and, perhaps, an argument.
+  const auto simple = [&](verb what, bool needs_argument) -> std::string_view {
+    c.what = what;
+    line.next();
+    c.key.key = line.next();
+    const std::string_view argument = line.next();
+    if (c.key.key.empty() || (needs_argument && argument.empty())) {
+      c.refuse(bad_format);
+      return {};
+    }
+    c.quiet = has_no_reply(c.line);
+    if (c.key.key.size() > byte_cache::largest_key) c.refuse(bad_format);
+    return argument;
+  };
+  const auto calculate = [&](bool decreases) -> std::size_t {
+    const std::string_view delta = simple(verb::calculate, true);
+    c.decreases = decreases;
+    c.given = c.new_version = 0;
+    if (c.what != verb::refused && !read_number(delta, c.delta)) c.refuse("CLIENT_ERROR invalid numeric delta argument");
+    return header;
+  };
+  const auto meta = [&](verb what) -> std::size_t {
+    c.what = what;
+    line.next();
+    c.key.key = line.next();
+    if (c.key.key.empty()) {
+      c.refuse(bad_format);
+      return header;
+    }
+    std::size_t bytes = 0;
+    const bool has_value = what == verb::meta_store;
+    if (has_value && !read_value_bytes(line.next(), bytes)) {
+      c.refuse(bad_format);
+      return header;
+    }
+    if (const std::string_view wrong = read_flags(line, has_value ? 3 : 2, c, service_.clock()); !wrong.empty()) {
+      c.quiet = false;
+      c.refuse(what == verb::meta_calculate ? "CLIENT_ERROR invalid or duplicate flag" : wrong);
+    } else if (has_value && !read_store_mode(c)) {
+      c.quiet = false;
+      c.refuse("CLIENT_ERROR invalid mode for ms M token");
+    } else if (what == verb::meta_calculate) {
+      c.decreases = c.given_mode == 'D' || c.given_mode == '-';
+      if (!c.decreases && c.given_mode != 0 && c.given_mode != 'I' && c.given_mode != '+') {
+        c.quiet = false;
+        c.refuse("CLIENT_ERROR invalid mode for ma M token");
+      }
+    }
+    if (!has_value) return header;
+    const std::size_t size = value_of(bytes);
+    if (c.what == verb::refused) c.quiet = false;
+    return size;
+  };
+
+  switch (tag(name)) {
+    case tag("mg"):
+      return meta(verb::meta_look_up);
+    case tag("ms"):
+      return meta(verb::meta_store);
+    case tag("md"):
+      return meta(verb::meta_erase);
+    case tag("ma"):
+      return meta(verb::meta_calculate);
+    case tag("me"):
+      return meta(verb::meta_debug);
+    case tag("mn"):
+      c.what = verb::meta_nothing;
+      return header;
+    case tag("get"):
+      return look_up(false, false);
+    case tag("gets"):
+      return look_up(true, false);
+    case tag("gat"):
+      return look_up(false, true);
+    case tag("gats"):
+      return look_up(true, true);
+    case tag("set"):
+      return store(store_mode::set);
+    case tag("add"):
+      return store(store_mode::add);
+    case tag("cas"):
+      return store(store_mode::compare);
+    case tag("replace"):
+      if (name == "replace") return store(store_mode::replace);
+      break;
+    case tag("append"):
+      if (name == "append") return store(store_mode::append);
+      break;
+    case tag("prepend"):
+      if (name == "prepend") return store(store_mode::prepend);
+      break;
+    case tag("incr"):
+      return calculate(false);
+    case tag("decr"):
+      return calculate(true);
+    case tag("touch"):
+      if (name == "touch") {
+        const std::string_view end = simple(verb::touch, true);
+        std::int32_t delay = 0;
+        if (c.what != verb::refused && !read_number(end, delay)) c.refuse(bad_end);
+        c.end = service_.clock().end_after(delay);
+        return header;
+      }
+      break;
+    case tag("delete"):
+      if (name == "delete") {
+        simple(verb::erase, false);
+        return header;
+      }
+      break;
+    default:
+      break;
+  }
+  c.what = verb::other;
+  c.is_last = true;
+  return header;
+}
+
+/// Executes commands, and writes their replies.
+class session::execution {
+ public:
+  execution(session& of, output& out, batch& with) noexcept
+      : session_(of), service_(of.service_), cache_(of.service_.cache()), out_(out), counters_(with.counters_),
+        shows_versions_(of.service_.chosen().versions) {}
+
+  void run(const command& c, batch& with, std::string_view input) {
+    switch (c.what) {
+      case verb::look_up:
+        if (c.keys == 0) {
+          look_up(c.key, c.shows_version, c.touches, c.end);
+          out_ << "END\r\n";
+        } else {
+          look_up_many(c, with, input);
+        }
+        break;
+      case verb::store:
+        store(c);
+        break;
+      case verb::calculate:
+        calculate(c);
+        break;
+      case verb::touch:
+        touch(c);
+        break;
+      case verb::erase:
+        erase(c);
+        break;
+      case verb::meta_look_up:
+        meta_look_up(c);
+        break;
+      case verb::meta_store:
+        meta_store(c);
+        break;
+      case verb::meta_erase:
+        meta_erase(c);
+        break;
+      case verb::meta_calculate:
+        meta_calculate(c);
+        break;
+      case verb::meta_nothing:
+        out_ << "MN\r\n";
+        break;
+      case verb::meta_debug:
+        meta_debug(c);
+        break;
+      case verb::other:
+        other(c);
+        break;
+      case verb::refused:
+        refuse(c);
+        break;
+      case verb::binary:
+        refuse_binary(c);
+        break;
+      case verb::hang_up:
+        session_.next_ = step::close;
+        break;
+    }
+  }
+
+  void look_up(const byte_cache::hashed_key& key, bool shows_version, bool touches, std::uint32_t end) {
+    bool hit = false;
+    if (!touches) {
+      hit = cache_.get(key, [&](const cache_entry& e) { put_value(key.key, e, shows_version); });
+      counters_.add(counted::get_commands);
+      counters_.add(hit ? counted::get_hits : counted::get_misses);
+    } else {
+      const std::size_t before = out_.size();
+      cache_.change(
+          key,
+          [&](const cache_entry* now) {
+            out_.shrink_to(before);
+            hit = now != nullptr;
+            if (!hit) return cache_change{};
+            put_value(key.key, *now, shows_version);
+            return amended(*now, end);
+          },
+          fill_nothing);
+      if (hit) count_access(key);
+      counters_.add(counted::touch_commands);
+      counters_.add(hit ? counted::touch_hits : counted::touch_misses);
+    }
+    if (service_.detail()) {
+      service_.count_prefix(key.key, service::prefix_count::get);
+      if (hit) service_.count_prefix(key.key, service::prefix_count::hit);
+    }
+  }
+
+  /// Keys of one look-up from here on, group by group. Returns how many are done: all, or the output has become large.
+  std::size_t look_up_group(const std::string_view* keys, std::size_t count, bool shows_version, bool touches,
+                            std::uint32_t end) {
+    std::array<byte_cache::hashed_key, batch::most_commands> group;
+    std::size_t done = 0;
+    while (done < count && out_.size() < much_output) {
+      const std::size_t n = std::min(count - done, group.size());
+      for (std::size_t i = 0; i < n; ++i) {
+        group[i] = byte_cache::hashed(keys[done + i]);
+        cache_.request(group[i], 0);
+      }
+      for (std::size_t i = 0; i < n; ++i) cache_.request(group[i], 1);
+      for (std::size_t i = 0; i < n && out_.size() < much_output; ++i, ++done)
+        look_up(group[i], shows_version, touches, end);
+    }
+    return done;
+  }
+
+ private:
+  using kind = cache_change::kind;
+
+  static constexpr auto fill_nothing = [](char*, const cache_entry*) {};
+
+  static cache_change amended(const cache_entry& now, std::uint32_t end) noexcept {
+    return {.what = kind::amend, .expires = end, .stale = now.stale, .claimed = now.claimed};
+  }
+
+  /// A change is no access.
+  void count_access(const byte_cache::hashed_key& key) {
+    cache_.get(key, [](const cache_entry&) {});
+  }
+
+  [[nodiscard]] std::uint64_t version_of(std::uint64_t version) const noexcept {
+    return shows_versions_ ? version : 0;
+  }
+  [[nodiscard]] bool matches(const cache_entry& now, std::uint64_t version) const noexcept {
+    return shows_versions_ && now.version == version;
+  }
+
+  void reply(const command& c, std::string_view text) {
+    if (!c.quiet) out_ << text << "\r\n";
+  }
+
+  void put_value(std::string_view key, const cache_entry& e, bool shows_version) {
+    constexpr std::size_t most = 80;
+    char* at = out_.room(most + key.size() + e.value.size());
+    if (at == nullptr) return;
+    at = put(put(at, "VALUE "), key);
+    *at++ = ' ';
+    at = put(at, e.flags);
+    *at++ = ' ';
+    at = put(at, e.value.size());
+    if (shows_version) {
+      *at++ = ' ';
+      at = put(at, version_of(e.version));
+    }
+    out_.wrote(put(put(put(at, "\r\n"), e.value), "\r\n"));
+  }
+
+  void look_up_many(const command& c, batch& with, std::string_view input) {
+    const std::string_view* const keys = with.keys_.data() + c.first_key;
+    const std::size_t done = look_up_group(keys, c.keys, c.shows_version, c.touches, c.end);
+    if (done == c.keys) {
+      out_ << "END\r\n";
+      return;
+    }
+    session_.look_up_ = {true, c.shows_version, c.touches, c.end};
+    session_.resume_at_ = static_cast<std::size_t>(keys[done].data() - input.data());
+  }
+
+  enum class outcome : std::uint8_t { stored, exists, not_found, not_stored, no_memory };
+
+  /// Stores the value. `size` is that of the value afterwards.
+  outcome store(const command& c, std::uint64_t& version, std::size_t& size) {
+    outcome result = outcome::stored;
+    const bool compares = c.has('C') && c.version != 0;
+    size = c.value.size();
+    const cache_changed changed = cache_.change(
+        c.key,
+        [&](const cache_entry* now) {
+          cache_change made{kind::store, c.value.size(), c.flags, c.end, c.new_version};
+          const auto keep = [&](outcome because) {
+            result = because;
+            return cache_change{};
+          };
+          result = outcome::stored;
+          switch (c.mode) {
+            case store_mode::set:
+              return made;
+            case store_mode::add:
+              return now == nullptr ? made : keep(outcome::not_stored);
+            case store_mode::replace:
+              return now != nullptr ? made : keep(outcome::not_stored);
+            case store_mode::compare:
+              if (now == nullptr) return keep(outcome::not_found);
+              if (matches(*now, c.version)) return made;
+              if (!c.has('I') || c.version == 0 || c.version > now->version) return keep(outcome::exists);
+              made.expires = now->expires;
+              made.stale = true;
+              made.claimed = now->claimed;
+              return made;
+            case store_mode::append:
+            case store_mode::prepend:
+              if (now == nullptr) {
+                if (!c.has('N')) return keep(outcome::not_stored);
+                size = c.value.size();
+                made.expires = c.end_if_new;
+                return made;
+              }
+              if (compares && !matches(*now, c.version)) return keep(outcome::exists);
+              size = made.value_bytes = now->value.size() + c.value.size();
+              made.flags = now->flags;
+              made.expires = now->expires;
+              return made;
+          }
+          return made;
+        },
+        [&](char* value, const cache_entry* now) {
+          const std::string_view old =
+              now != nullptr && (c.mode == store_mode::append || c.mode == store_mode::prepend) ? now->value
+                                                                                                : std::string_view();
+          if (c.mode == store_mode::prepend)
+            put(put(value, c.value), old);
+          else
+            put(put(value, old), c.value);
+        });
+    version = changed.version;
+    counters_.add(counted::set_commands);
+    if (c.mode == store_mode::compare) {
+      counters_.add(result == outcome::stored      ? counted::cas_hits
+                    : result == outcome::not_found ? counted::cas_misses
+                                                   : counted::cas_mismatches);
+    }
+    if (changed.outcome == cache_outcome::done) return result;
+    version = 0;
+    if (changed.outcome == cache_outcome::too_large) return outcome::not_stored;
+    counters_.add(counted::out_of_memory);
+    if (c.what == verb::meta_store || c.mode == store_mode::set) drop(c);
+    return outcome::no_memory;
+  }
+
+  /// What could not be stored does not leave an older value behind.
+  void drop(const command& c) {
+    cache_.change(c.key, [](const cache_entry*) { return cache_change{.what = kind::erase}; }, fill_nothing);
+  }
+
+  void store(const command& c) {
+    std::uint64_t version = 0;
+    std::size_t size = 0;
+    if (service_.detail()) service_.count_prefix(c.key.key, service::prefix_count::set);
+    switch (store(c, version, size)) {
+      case outcome::stored:
+        return reply(c, "STORED");
+      case outcome::exists:
+        return reply(c, "EXISTS");
+      case outcome::not_found:
+        return reply(c, "NOT_FOUND");
+      case outcome::not_stored:
+        return reply(c, "NOT_STORED");
+      case outcome::no_memory:
+        return reply(c, no_memory);
+    }
+  }
+
+  struct calculation {
+    enum class result : std::uint8_t { done, made, missing, not_a_number, mismatch, no_memory };
+    result is = result::missing;
+    std::uint64_t version = 0;
+    std::uint32_t end_before = cache_entry::never;
+    std::array<char, 20> digits{};
+    std::size_t length = 0;
+
+    [[nodiscard]] std::string_view text() const noexcept { return {digits.data(), length}; }
+    void set(std::uint64_t number) noexcept {
+      length = static_cast<std::size_t>(put(digits.data(), number) - digits.data());
+    }
+  };
+
+  /// The end of an entry after the flags T and N, of which the later one counts.
+  static std::uint32_t end_by_flags(const command& c, std::uint32_t end, bool is_new) noexcept {
+    for (std::size_t i = 0; i < c.shown_flags; ++i) {
+      if (c.shown[i] == 'T') end = c.end;
+      if (c.shown[i] == 'N' && is_new) end = c.end_if_new;
+    }
+    return end;
+  }
+
+  calculation calculated(const command& c) {
+    using result = calculation::result;
+    calculation r;
+    const bool is_meta = c.what == verb::meta_calculate;
+    const cache_changed changed = cache_.change(
+        c.key,
+        [&](const cache_entry* now) {
+          r.is = result::missing;
+          cache_change made{.what = kind::store, .version = c.new_version};
+          if (now == nullptr) {
+            if (!c.has('N')) return cache_change{};
+            r.is = result::made;
+            r.end_before = cache_entry::never;
+            r.set(c.initial);
+            made.value_bytes = r.length;
+            made.expires = end_by_flags(c, r.end_before, true);
+            return made;
+          }
+          r.is = result::not_a_number;
+          if (now->value.empty()) return cache_change{};
+          if (c.has('C') && c.version != 0 && !matches(*now, c.version)) {
+            r.is = result::mismatch;
+            return cache_change{};
+          }
+          std::uint64_t number = 0;
+          if (!read_number(now->value.substr(0, now->value.find_last_not_of(' ') + 1), number)) return cache_change{};
+          r.is = result::done;
+          r.end_before = now->expires;
+          r.set(!c.decreases ? number + c.delta : number < c.delta ? 0 : number - c.delta);
+          made.value_bytes = r.length;
+          made.flags = now->flags;
+          made.expires = is_meta ? end_by_flags(c, now->expires, false) : now->expires;
+          made.stale = now->stale;
+          made.claimed = now->claimed;
+          return made;
+        },
+        [&](char* value, const cache_entry*) { put(value, r.text()); });
+    r.version = changed.version;
+    if (changed.outcome != cache_outcome::done) r.is = result::no_memory;
+    if (r.is == result::done) counters_.add(c.decreases ? counted::decr_hits : counted::incr_hits);
+    if (r.is == result::missing) counters_.add(c.decreases ? counted::decr_misses : counted::incr_misses);
+    return r;
+  }
+
+  void calculate(const command& c) {
+    const calculation r = calculated(c);
+    switch (r.is) {
+      case calculation::result::done:
+      case calculation::result::made:
+        return reply(c, r.text());
+      case calculation::result::missing:
+      case calculation::result::mismatch:
+        return reply(c, "NOT_FOUND");
+      case calculation::result::not_a_number:
+        return reply(c, not_a_number);
+      case calculation::result::no_memory:
+        return reply(c, "SERVER_ERROR out of memory");
+    }
+  }
+
+  void touch(const command& c) {
+    bool hit = false;
+    cache_.change(
+        c.key,
+        [&](const cache_entry* now) {
+          hit = now != nullptr;
+          return hit ? amended(*now, c.end) : cache_change{};
+        },
+        fill_nothing);
+    if (hit) count_access(c.key);
+    counters_.add(counted::touch_commands);
+    counters_.add(hit ? counted::touch_hits : counted::touch_misses);
+    reply(c, hit ? "TOUCHED" : "NOT_FOUND");
+  }
+
+  void erase(const command& c) {
+    const cache_changed changed = cache_.change(
+        c.key,
+        [](const cache_entry* now) {
+          return cache_change{.what = now == nullptr ? kind::keep : kind::erase};
+        },
+        fill_nothing);
+    const bool hit = changed.what == kind::erase;
+    counters_.add(hit ? counted::delete_hits : counted::delete_misses);
+    if (service_.detail()) service_.count_prefix(c.key.key, service::prefix_count::erase);
+    reply(c, hit ? "DELETED" : "NOT_FOUND");
+  }
+
+  // Meta commands. A reply's first line takes at most this, beside key and opaque.
+  static constexpr std::size_t flags_room = 512;
+
+  static char* put_key(char* at, const command& c) noexcept {
+    at = put(put(at, " k"), c.key_text);
+    return c.has('b') ? put(at, " b") : at;
+  }
+  static char* put_opaque(char* at, const command& c) noexcept {
+    *at++ = ' ';
+    return put(at, c.opaque);
+  }
+  static char* put_flag(char* at, char flag, std::uint64_t number) noexcept {
+    *at++ = ' ';
+    *at++ = flag;
+    return put(at, number);
+  }
+  char* put_end(char* at, std::uint32_t end) noexcept {
+    if (end == cache_entry::never) return put(at, " t-1");
+    return put_flag(at, 't', end - service_.clock().now());
+  }
+  [[nodiscard]] char* meta_room(const command& c, std::size_t value_bytes = 0) noexcept {
+    return out_.room(flags_room + c.key_text.size() + c.opaque.size() + value_bytes);
+  }
+  /// A status with the flags that need nothing of an entry.
+  void put_status(const command& c, std::string_view status) {
+    char* at = meta_room(c);
+    if (at == nullptr) return;
+    at = put(at, status);
+    for (std::size_t i = 0; i < c.shown_flags; ++i) {
+      if (c.shown[i] == 'O') at = put_opaque(at, c);
+      if (c.shown[i] == 'k') at = put_key(at, c);
+    }
+    out_.wrote(put(at, "\r\n"));
+  }
+
+  /// Writes a hit of `mg`. `is_new`: this command has made the entry.
+  void put_hit(const command& c, const cache_entry& e, bool won, bool is_new) {
+    const bool shows_value = c.has('v') && !(c.has('C') && matches(e, c.version));
+    char* at = meta_room(c, e.value.size());
+    if (at == nullptr) return;
+    at = shows_value ? put(put(at, "VA "), e.value.size()) : put(at, "HD");
+    std::uint32_t end = e.expires;
+    for (std::size_t i = 0; i < c.shown_flags; ++i) {
+      switch (c.shown[i]) {
+        case 'T':
+          end = c.end;
+          break;
+        case 'N':
+          if (is_new) end = c.end_if_new;
+          break;
+        case 's':
+          at = put_flag(at, 's', e.value.size());
+          break;
+        case 't':
+          at = put_end(at, end);
+          break;
+        case 'c':
+          at = put_flag(at, 'c', version_of(e.version));
+          break;
+        case 'f':
+          at = put_flag(at, 'f', e.flags);
+          break;
+        case 'l':
+          at = put_flag(at, 'l', service_.clock().now() - std::min(e.accessed, service_.clock().now()));
+          break;
+        case 'h':
+          at = put_flag(at, 'h', e.fetched ? 1 : 0);
+          break;
+        case 'O':
+          at = put_opaque(at, c);
+          break;
+        case 'k':
+          at = put_key(at, c);
+          break;
+        default:
+          break;
+      }
+    }
+    if (!is_new && e.claimed) at = put(at, " Z");
+    if (e.stale) at = put(at, " X");
+    if (won) at = put(at, " W");
+    at = put(at, "\r\n");
+    if (shows_value) at = put(put(at, e.value), "\r\n");
+    out_.wrote(at);
+  }
+
+  /// Whether this look-up wins the right to store the entry again.
+  static bool wins(const command& c, const cache_entry& e) noexcept {
+    if (e.claimed) return false;
+    std::uint32_t end = e.expires;
+    for (std::size_t i = 0; i < c.shown_flags; ++i) {
+      if (c.shown[i] == 'T') end = c.end;
+      if (c.shown[i] == 'R' && end != cache_entry::never && end < c.recache) return true;
+    }
+    return e.stale;
+  }
+
+  void meta_look_up(const command& c) {
+    const std::size_t before = out_.size();
+    bool hit = false;
+    bool must_change = c.has('T');
+    if (!must_change) {
+      hit = cache_.get(
+          c.key,
+          [&](const cache_entry& e) {
+            must_change = wins(c, e);
+            if (!must_change) put_hit(c, e, false, false);
+          },
+          c.has('u') ? byte_cache::access::peek : byte_cache::access::counted);
+      must_change |= !hit && c.has('N');
+    }
+    if (must_change) {
+      cache_entry made;
+      bool is_new = false;
+      const cache_changed changed = cache_.change(
+          c.key,
+          [&](const cache_entry* now) {
+            out_.shrink_to(before);
+            hit = now != nullptr;
+            is_new = !hit && c.has('N');
+            if (is_new) {
+              made.expires = end_by_flags(c, cache_entry::never, true);
+              return cache_change{
+                  .what = kind::store, .expires = made.expires, .version = c.new_version, .claimed = true};
+            }
+            if (!hit) return cache_change{};
+            const bool won = wins(c, *now);
+            put_hit(c, *now, won, false);
+            cache_change change = amended(*now, end_by_flags(c, now->expires, false));
+            change.claimed |= won;
+            if (change.expires == now->expires && !won) change.what = kind::keep;
+            return change;
+          },
+          fill_nothing);
+      if (is_new && changed.outcome == cache_outcome::done) {
+        hit = true;
+        made.version = changed.version;
+        made.expires = cache_entry::never;
+        made.accessed = service_.clock().now();
+        put_hit(c, made, true, true);
+      }
+      if (hit && !c.has('u')) count_access(c.key);
+    }
+    const bool touches = hit && c.has('T');
+    counters_.add(touches ? counted::touch_commands : counted::get_commands);
+    counters_.add(touches ? counted::touch_hits : hit ? counted::get_hits : counted::get_misses);
+    if (!hit && !c.quiet) put_status(c, "EN");
+  }
+
+  void meta_store(const command& c) {
+    std::uint64_t version = 0;
+    std::size_t size = 0;
+    std::string_view status;
+    switch (store(c, version, size)) {
+      case outcome::stored:
+        if (c.quiet) return;
+        status = "HD";
+        break;
+      case outcome::exists:
+        status = "EX";
+        version = 0;
+        break;
+      case outcome::not_found:
+        status = "NF";
+        break;
+      case outcome::not_stored:
+        status = "NS";
+        version = 0;
+        break;
+      case outcome::no_memory:
+        out_ << no_memory << "\r\n";
+        return;
+    }
+    char* at = meta_room(c);
+    if (at == nullptr) return;
+    at = put(at, status);
+    for (std::size_t i = 0; i < c.shown_flags; ++i) {
+      if (c.shown[i] == 'O') at = put_opaque(at, c);
+      if (c.shown[i] == 'k') at = put_key(at, c);
+      if (c.shown[i] == 'c') at = put_flag(at, 'c', version_of(version));
+      if (c.shown[i] == 's') at = put_flag(at, 's', size);
+    }
+    out_.wrote(put(at, "\r\n"));
+  }
+
+  void meta_erase(const command& c) {
+    bool found = false;
+    bool mismatch = false;
+    const cache_changed changed = cache_.change(
+        c.key,
+        [&](const cache_entry* now) {
+          found = now != nullptr;
+          mismatch = found && c.has('C') && !matches(*now, c.version);
+          if (!found || mismatch) return cache_change{};
+          const bool invalidates = c.has('I');
+          if (!c.has('x') && !invalidates) return cache_change{.what = kind::erase};
+          cache_change made{kind::store, 0, c.flags, c.end, c.new_version, invalidates};
+          if (!invalidates && !c.has('E')) made.version = now->version;
+          if (!c.has('x')) {
+            made.value_bytes = now->value.size();
+            made.flags = now->flags;
+            if (!c.has('T')) made.expires = now->expires;
+          }
+          return made;
+        },
+        [&](char* value, const cache_entry* now) {
+          if (!c.has('x')) put(value, now->value);
+        });
+    if (changed.outcome != cache_outcome::done) {
+      out_ << "SERVER_ERROR out of memory\r\n";
+      return;
+    }
+    if (!found || mismatch)
+      counters_.add(counted::delete_misses);
+    else if (!c.has('I'))
+      counters_.add(counted::delete_hits);
+    if (!found) return put_status(c, "NF");
+    if (mismatch) return put_status(c, "EX");
+    if (!c.quiet) put_status(c, "HD");
+  }
+
+  void meta_calculate(const command& c) {
+    const calculation r = calculated(c);
+    switch (r.is) {
+      case calculation::result::missing:
+        return put_status(c, "NF");
+      case calculation::result::mismatch:
+        return put_status(c, "EX");
+      case calculation::result::not_a_number:
+        out_ << not_a_number << "\r\n";
+        return;
+      case calculation::result::no_memory:
+        out_ << "SERVER_ERROR out of memory\r\n";
+        return;
+      case calculation::result::done:
+      case calculation::result::made:
+        break;
+    }
+    if (c.quiet) return;
+    char* at = meta_room(c);
+    if (at == nullptr) return;
+    at = c.has('v') ? put(put(at, "VA "), r.length) : put(at, "HD");
+    std::uint32_t end = r.end_before;
+    for (std::size_t i = 0; i < c.shown_flags; ++i) {
+      if (c.shown[i] == 'T') end = c.end;
+      if (c.shown[i] == 'N' && r.is == calculation::result::made) end = c.end_if_new;
+      if (c.shown[i] == 't') at = put_end(at, end);
+      if (c.shown[i] == 'c') at = put_flag(at, 'c', version_of(r.version));
+      if (c.shown[i] == 'O') at = put_opaque(at, c);
+      if (c.shown[i] == 'k') at = put_key(at, c);
+    }
+    at = put(at, "\r\n");
+    if (c.has('v')) at = put(put(at, r.text()), "\r\n");
+    out_.wrote(at);
+  }
+
+  void meta_debug(const command& c) {
+    counters_.add(counted::meta_commands);
+    const bool hit = cache_.get(
+        c.key,
+        [&](const cache_entry& e) {
+          const std::uint32_t now = service_.clock().now();
+          out_ << "ME " << c.key_text << " exp=";
+          if (e.expires == cache_entry::never)
+            out_ << "-1";
+          else
+            out_ << std::uint64_t{e.expires - now};
+          out_ << " la=" << std::uint64_t{now - std::min(e.accessed, now)} << " cas=" << version_of(e.version)
+               << " fetch=" << (e.fetched ? "yes" : "no") << " cls=1 size="
+               << std::uint64_t{c.key.key.size() + e.value.size()} << "\r\n";
+        },
+        byte_cache::access::peek);
+    if (!hit) out_ << "EN\r\n";
+  }
+
+  void refuse(const command& c) {
+    if (c.counts_size) counters_.add(counted::too_large);
+    if (c.drops_old) drop(c);
+    reply(c, c.reply);
+  }
+
+  void refuse_binary(const command& c) {
+    constexpr std::string_view why = "the binary protocol is not supported, the text protocol is";
+    std::array<char, 24> header{};
+    header[0] = '\x81';
+    header[1] = c.line[1];
+    header[7] = '\x83';  // not supported
+    header[11] = static_cast<char>(why.size());
+    put(header.data() + 12, c.line.substr(12, 4));
+    out_ << std::string_view(header.data(), header.size()) << why;
+    session_.next_ = step::close;
+  }
+
+  // What is rare.
+
+  void other(const command& given) {
+    command c;
+    c.quiet = false;
+    words line(given.line);
+    std::array<std::string_view, 8> word;
+    std::size_t count = 0;
+    std::string_view last;
+    for (std::string_view next = line.next(); !next.empty(); next = line.next()) {
+      if (count < word.size()) word[count] = next;
+      ++count;
+      last = next;
+    }
+    const std::string_view name = given.line.substr(0, given.line.find(' '));
+    if (given.line.size() < 2 || count == 0) return reply(c, bad_format);
+    if (name == "quit") {
+      session_.next_ = step::close;
+      return;
+    }
+    if (name == "version") return reply(c, "VERSION " + service_.chosen().version);
+    if (name == "stats") return statistics(c, word, count);
+    c.quiet = count > 1 && last == "noreply";
+    const std::size_t arguments = count - 1 - (c.quiet ? 1 : 0);
+    if (name == "flush_all") return flush(c, arguments, word[1]);
+    if (name == "verbosity") {
+      std::uint32_t level = 0;
+      if (count < 2 || !read_number(word[1], level)) return reply(c, bad_format);
+      constexpr std::uint32_t highest = 2;
+      service_.set_verbosity(std::min(level, highest));
+      return reply(c, "OK");
+    }
+    if (name == "shutdown") return shut_down(c, count, word[1]);
+    if (name == "debugtime" && service_.chosen().test_clock) {
+      std::uint32_t seconds = 0;
+      if (count < 2 || !read_number(word[1], seconds)) return reply(c, "ERROR");
+      service_.clock().move(seconds);
+      service_.tick();
+      return reply(c, "OK");
+    }
+    if (name == "slabs" && count > 2 && word[1] == "automove" && !io::parse_whole<std::uint32_t>(word[2]))
+      return reply(c, bad_format);
+    const auto* const refused = std::ranges::find(refused_commands, name, &refused_command::name);
+    if (refused != refused_commands.end()) return reply(c, refused->reply);
+    if (count > 1 && last.starts_with("HTTP/")) {
+      session_.next_ = step::close;
+      return;
+    }
+    reply(c, "ERROR");
+  }
+
+  void flush(const command& c, std::size_t arguments, std::string_view argument) {
+    counters_.add(counted::flush_commands);
+    if (!service_.chosen().flushes) return reply(c, "CLIENT_ERROR flush_all not allowed");
+    std::int32_t delay = 0;
+    if (arguments != 0 && !read_number(argument, delay)) return reply(c, bad_end);
+    service_.flush(delay);
+    reply(c, "OK");
+  }
+
+  void shut_down(const command& c, std::size_t count, std::string_view how) {
+    if (!service_.chosen().shuts_down) return reply(c, "SERVER_ERROR: shutdown not enabled");
+    if (count > 2 || (count == 2 && how != "graceful")) return reply(c, "CLIENT_ERROR invalid shutdown mode");
+    session_.next_ = step::close;
+    if (service_.stop) service_.stop();
+  }
+
+  void statistics(const command& c, const std::array<std::string_view, 8>& word, std::size_t count) {
+    if (count == 1) return service_.show_general(out_);
+    const std::string_view which = word[1];
+    if (which == "settings") return service_.show_settings(out_);
+    if (which == "items") return service_.show_items(out_);
+    if (which == "slabs") return service_.show_slabs(out_);
+    if (which == "sizes") {
+      out_ << "STAT sizes_status disabled\r\nEND\r\n";
+      return;
+    }
+    if (which == "conns") return service_.show_connections(out_);
+    if (which == "reset") {
+      service_.reset_statistics();
+      return reply(c, "RESET");
+    }
+    if (which == "detail") {
+      const std::string_view how = count > 2 ? word[2] : std::string_view();
+      if (how == "dump") return service_.show_prefixes(out_);
+      if (how != "on" && how != "off") return reply(c, "CLIENT_ERROR usage: stats detail on|off|dump");
+      service_.set_detail(how == "on");
+      return reply(c, "OK");
+    }
+    if (which == "cachedump") {
+      std::uint32_t size_class = 0;
+      std::uint32_t most = 0;
+      if (count < 4) return reply(c, "CLIENT_ERROR bad command line");
+      if (!read_number(word[2], size_class) || !read_number(word[3], most)) return reply(c, bad_format);
+      constexpr std::uint32_t classes = 64;
+      if (size_class >= classes) return reply(c, "CLIENT_ERROR Illegal slab id");
+      if (size_class == 1) return service_.show_keys(out_, most);
+      out_ << "END\r\n";
+      return;
+    }
+    reply(c, "ERROR");
+  }
+
+  session& session_;
+  service& service_;
+  byte_cache& cache_;
+  output& out_;
+  counters& counters_;
+  bool shows_versions_;
+};
+
+std::size_t session::consume(std::string_view input, output& out, batch& with, unsigned most) {
+  next_ = step::receive;
+  std::size_t used = 0;
+  execution run(*this, out, with);
+  if (skipped_ != 0) {
+    used = std::min(skipped_, input.size());
+    skipped_ -= used;
+  }
+  if (look_up_.runs) {
+    used = go_on_with_look_up(input, out, with);
+    if (look_up_.runs) return used;
+  }
+  if (input.size() - used < wanted_) return used;
+  wanted_ = 1;
+
+  while (next_ == step::receive && used < input.size()) {
+    if (most == 0) {
+      next_ = step::go_on;
+      break;
+    }
+    if (out.size() >= much_output) {
+      next_ = step::send;
+      break;
+    }
+    command* const commands = with.commands_.get();
+    with.keys_.clear();
+    std::size_t count = 0;
+    std::size_t parsed = used;
+    input_begin_ = input.data() + used;
+    while (count < std::min<std::size_t>(most, batch::most_commands)) {
+      command& c = commands[count];
+      const std::size_t size = parse(input.substr(parsed), c, with, parsed == used ? scanned_ : 0);
+      if (size == 0) break;
+      c.size = size;
+      parsed += size;
+      ++count;
+      if (c.keys == 0 && !c.key.key.empty()) c.key = byte_cache::hashed(c.key.key);
+      if (c.is_last) break;
+    }
+    if (count == 0) break;
+    scanned_ = 0;
+    if (count > 1) {
+      byte_cache& cache = service_.cache();
+      for (unsigned stage = 0; stage < 2; ++stage) {
+        for (std::size_t i = 0; i < count; ++i) {
+          if (commands[i].keys == 0 && !commands[i].key.key.empty()) cache.request(commands[i].key, stage);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const command& c = commands[i];
+      if (service_.verbosity() > 1)
+        std::fprintf(stderr, "<%d %.*s\n", descriptor_, static_cast<int>(c.line.size()), c.line.data());
+      const std::string_view rest = input.substr(used);
+      run.run(c, with, rest);
+      --most;
+      if (look_up_.runs) {
+        used += resume_at_;
+        next_ = step::send;
+        return used;
+      }
+      used += c.size;
+      skipped_ = c.skipped;
+      if (next_ != step::receive || out.size() >= much_output) break;
+    }
+  }
+  if (out.failed()) next_ = step::close;
+  return used;
+}
+
+/// The rest of a look-up of many keys, which had to wait until its first values were sent.
+std::size_t session::go_on_with_look_up(std::string_view input, output& out, batch& with) {
+  execution run(*this, out, with);
+  const std::size_t end = input.find('\n');
+  std::string_view line_text = input.substr(0, end);
+  if (line_text.ends_with('\r')) line_text.remove_suffix(1);
+  words line(line_text);
+  with.keys_.clear();
+  for (std::string_view key = line.next(); !key.empty(); key = line.next()) with.keys_.push_back(key);
+  const std::size_t done = run.look_up_group(with.keys_.data(), with.keys_.size(), look_up_.shows_version,
+                                             look_up_.touches, look_up_.end);
+  if (out.failed()) {
+    next_ = step::close;
+    return input.size();
+  }
+  if (done < with.keys_.size()) {
+    next_ = step::send;
+    return static_cast<std::size_t>(with.keys_[done].data() - input.data());
+  }
+  look_up_.runs = false;
+  out << "END\r\n";
+  return end + 1;
+}
+
+}  // namespace espalier::app::serving

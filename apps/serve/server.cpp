@@ -1,0 +1,540 @@
+#include "apps/serve/server.hpp"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "apps/serve/protocol.hpp"
+
+// One thread accepts, and advances the clock once a second; that is all that an idle server does. Each worker has an event
+// loop of its own.
+//
+// A worker receives into a buffer that its connections share, and writes their replies into another one. A connection has
+// buffers of its own only while a command of it is incomplete, or while replies wait for a slow reader.
+
+namespace espalier::app::serving {
+namespace {
+
+struct base_free {
+  void operator()(event_base* base) const noexcept { event_base_free(base); }
+};
+using base_pointer = std::unique_ptr<event_base, base_free>;
+
+base_pointer make_base() {
+  const std::unique_ptr<event_config, void (*)(event_config*)> config(event_config_new(), event_config_free);
+  if (config == nullptr) throw std::bad_alloc();
+  event_config_set_flag(config.get(), EVENT_BASE_FLAG_NOLOCK);  // each is used by one thread
+  base_pointer base(event_base_new_with_config(config.get()));
+  if (base == nullptr) throw std::system_error(errno, std::generic_category(), "cannot make an event loop");
+  return base;
+}
+
+timeval after(std::uint64_t microseconds) noexcept {
+  constexpr std::uint64_t second = 1'000'000;
+  return {static_cast<time_t>(microseconds / second), static_cast<suseconds_t>(microseconds % second)};
+}
+
+/// Wakes an event loop from any thread.
+class alarm_bell {
+ public:
+  alarm_bell() : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "cannot make an eventfd");
+  }
+  alarm_bell(const alarm_bell&) = delete;
+  alarm_bell& operator=(const alarm_bell&) = delete;
+  ~alarm_bell() {
+    if (is_added_) event_del(&event_);
+    close(descriptor_);
+  }
+
+  void add_to(event_base* base, event_callback_fn called, void* with) {
+    event_assign(&event_, base, descriptor_, EV_READ | EV_PERSIST, called, with);
+    event_add(&event_, nullptr);
+    is_added_ = true;
+  }
+  void ring() const noexcept {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(descriptor_, &one, sizeof(one));
+  }
+  void hear() const noexcept {
+    std::uint64_t times = 0;
+    [[maybe_unused]] const ssize_t got = read(descriptor_, &times, sizeof(times));
+  }
+
+ private:
+  int descriptor_;
+  bool is_added_ = false;
+  event event_{};
+};
+
+class worker;
+
+/// Bytes that were received and not used.
+class input_buffer {
+ public:
+  input_buffer() = default;
+  input_buffer(const input_buffer&) = delete;
+  input_buffer& operator=(const input_buffer&) = delete;
+  ~input_buffer() { std::free(bytes_); }
+
+  [[nodiscard]] std::string_view content() const noexcept { return {bytes_ + begin_, size_}; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+  /// Room for so many bytes in all; null if there is no memory.
+  [[nodiscard]] char* room(std::size_t capacity) noexcept {
+    if (begin_ != 0) std::memmove(bytes_, bytes_ + std::exchange(begin_, 0), size_);
+    if (capacity > capacity_) {
+      auto* const larger = static_cast<char*>(std::realloc(bytes_, capacity));
+      if (larger == nullptr) return nullptr;
+      bytes_ = larger;
+      capacity_ = capacity;
+    }
+    return bytes_ + size_;
+  }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  void received(std::size_t bytes) noexcept { size_ += bytes; }
+  [[nodiscard]] bool assign(std::string_view content) noexcept {
+    begin_ = size_ = 0;
+    char* const to = room(content.size());
+    if (to == nullptr) return false;
+    std::memcpy(to, content.data(), content.size());
+    size_ = content.size();
+    return true;
+  }
+  void use(std::size_t bytes) noexcept {
+    begin_ += bytes;
+    size_ -= bytes;
+    if (size_ == 0) release();
+  }
+  void release() noexcept {
+    std::free(std::exchange(bytes_, nullptr));
+    begin_ = size_ = capacity_ = 0;
+  }
+
+ private:
+  char* bytes_ = nullptr;
+  std::size_t begin_ = 0;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+struct connection {
+  connection(service& of, worker& by, int fd) : owner(by), descriptor(fd), commands(of, fd) {}
+
+  worker& owner;
+  int descriptor;
+  event ready{};
+  session commands;
+  input_buffer input;
+  output replies;       // that could not be sent yet
+  bool sends = false;   // waits until replies can be sent, and receives nothing
+  bool ends = false;    // after the replies
+  bool resumes = false; // has commands to execute, and waits for its turn
+  std::atomic<std::uint32_t> last_second{0};
+  std::size_t position = 0;  // among its worker's
+};
+
+class worker {
+ public:
+  worker(service& of, alarm_bell& acceptor)
+      : service_(of), acceptor_(acceptor), counters_(of.add_thread()), batch_(of), base_(make_base()) {
+    bell_.add_to(base_.get(), [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->on_bell(); }, this);
+    event_assign(&idle_timer_, base_.get(), -1, 0,
+                 [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->close_idle(); }, this);
+    thread_ = std::thread([this] { run(); });
+  }
+  worker(const worker&) = delete;
+  worker& operator=(const worker&) = delete;
+  ~worker() {
+    stops_.store(true, std::memory_order_release);
+    bell_.ring();
+    thread_.join();
+    while (!connections_.empty()) close_connection(*connections_.back());
+    for (const int descriptor : arrived_) close(descriptor);
+  }
+
+  /// From the thread that accepts.
+  void take(int descriptor) {
+    {
+      const std::lock_guard held(mutex_);
+      arrived_.push_back(descriptor);
+    }
+    bell_.ring();
+  }
+
+  void list(output& out) {
+    const std::lock_guard held(mutex_);
+    const std::uint32_t now = service_.clock().now();
+    for (const auto& c : connections_) {
+      const std::uint32_t last = c->last_second.load(std::memory_order_relaxed);  // relaxed: a time to show
+      out << fmt::format(
+          "STAT {0}:addr {1}\r\nSTAT {0}:listen_addr {2}\r\nSTAT {0}:state conn_read\r\n"
+          "STAT {0}:secs_since_last_cmd {3}\r\n",
+          c->descriptor, shown_address(c->descriptor, true), shown_address(c->descriptor, false), now - std::min(now, last));
+    }
+  }
+
+ private:
+  static constexpr std::size_t shared_bytes = std::size_t{64} << 10U;
+
+  void run() {
+    std::vector<connection*> now;
+    while (!stops_.load(std::memory_order_acquire)) {
+      event_base_loop(base_.get(), resuming_.empty() ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
+      now.swap(resuming_);
+      for (connection* const c : now) {
+        if (c == nullptr) continue;
+        c->resumes = false;
+        execute(*c, c->input.content(), true);
+      }
+      now.clear();
+    }
+  }
+
+  void on_bell() {
+    bell_.hear();
+    std::vector<int> arrived;
+    {
+      const std::lock_guard held(mutex_);
+      arrived.swap(arrived_);
+    }
+    for (const int descriptor : arrived) {
+      try {
+        open_connection(descriptor);
+      } catch (const std::bad_alloc&) {
+        close(descriptor);
+        left();
+      }
+    }
+  }
+
+  void open_connection(int descriptor) {
+    auto made = std::make_unique<connection>(service_, *this, descriptor);
+    connection& c = *made;
+    note_time(c);
+    event_assign(&c.ready, base_.get(), descriptor, EV_READ | EV_PERSIST, on_ready, &c);
+    {
+      const std::lock_guard held(mutex_);
+      c.position = connections_.size();
+      connections_.push_back(std::move(made));
+    }
+    if (event_add(&c.ready, nullptr) != 0) return close_connection(c);
+    if (service_.chosen().idle_timeout != 0 && event_pending(&idle_timer_, EV_TIMEOUT, nullptr) == 0)
+      wait_for_idle(service_.chosen().idle_timeout + 1);
+  }
+
+  void close_connection(connection& c) {
+    event_del(&c.ready);
+    if (c.resumes) std::ranges::replace(resuming_, &c, static_cast<connection*>(nullptr));
+    close(c.descriptor);
+    {
+      const std::lock_guard held(mutex_);
+      connections_.back()->position = c.position;
+      std::swap(connections_[c.position], connections_.back());
+      connections_.pop_back();
+    }
+    left();
+  }
+
+  void left() {
+    service_.connections.fetch_sub(1, std::memory_order_acq_rel);
+    if (!service_.accepting.load(std::memory_order_acquire)) acceptor_.ring();
+  }
+
+  void note_time(connection& c) noexcept {
+    c.last_second.store(service_.clock().now(), std::memory_order_relaxed);  // relaxed: a time to show
+  }
+
+  void wait_for_idle(std::uint32_t seconds) {
+    const timeval wait = after(std::uint64_t{seconds} * 1'000'000);
+    event_add(&idle_timer_, &wait);
+  }
+
+  void close_idle() {
+    const std::uint32_t longest = service_.chosen().idle_timeout;
+    const std::uint32_t now = service_.clock().now();
+    std::uint32_t next = longest + 1;
+    for (std::size_t i = connections_.size(); i-- > 0;) {
+      connection& c = *connections_[i];
+      const std::uint32_t last = c.last_second.load(std::memory_order_relaxed);  // relaxed: this thread's own
+      const std::uint32_t idle = now - std::min(now, last);
+      if (idle > longest) {
+        counters_.add(counted::idle_kicks);
+        close_connection(c);
+      } else {
+        next = std::min(next, longest - idle + 1);
+      }
+    }
+    if (!connections_.empty()) wait_for_idle(next);
+  }
+
+  static void on_ready(evutil_socket_t, short, void* with) {
+    auto& c = *static_cast<connection*>(with);
+    if (c.sends)
+      c.owner.go_on_sending(c);
+    else if (!c.resumes)
+      c.owner.receive(c);
+  }
+
+  void receive(connection& c) {
+    const std::size_t wanted = c.commands.wanted();
+    const std::size_t held = c.input.content().size();
+    char* to = nullptr;
+    std::size_t room = 0;
+    const bool shares = wanted <= shared_bytes && held <= shared_bytes / 2;
+    if (shares) {
+      std::memcpy(shared_.data(), c.input.content().data(), held);
+      to = shared_.data() + held;
+      room = shared_bytes - held;
+    } else {
+      // A large value grows as it comes, and nothing behind it is received.
+      constexpr std::size_t at_once = std::size_t{2} << 20U;
+      std::size_t capacity = std::max(c.input.capacity(), 2 * shared_bytes);
+      if (held == capacity) capacity *= 2;
+      if (wanted > held) capacity = wanted <= at_once ? wanted : std::min(capacity, wanted);
+      to = c.input.room(capacity);
+      if (to == nullptr) return close_connection(c);
+      room = capacity - held;
+    }
+    const ssize_t got = recv(c.descriptor, to, room, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) return close_connection(c);
+    const auto bytes = static_cast<std::size_t>(got);
+    counters_.add(counted::bytes_read, bytes);
+    note_time(c);
+    if (shares) return execute(c, {shared_.data(), held + bytes}, false);
+    c.input.received(bytes);
+    if (held + bytes >= wanted) execute(c, c.input.content(), true);
+  }
+
+  /// Executes the commands in the input, which is the connection's own, or the shared one.
+  void execute(connection& c, std::string_view input, bool is_own) {
+    const std::size_t used = c.commands.consume(input, out_, batch_, service_.chosen().requests_per_turn);
+    const session::step next = c.commands.next();
+    if (is_own)
+      c.input.use(used);
+    else if (used == input.size())
+      c.input.release();
+    else if (!c.input.assign(input.substr(used)))
+      return close_connection(c);
+    if (!out_.empty()) {
+      if (!send_some(c, out_)) return close_connection(c);
+      if (!out_.empty()) {
+        c.replies = std::exchange(out_, output());
+        c.ends = next == session::step::close;
+        return wait_to_send(c);
+      }
+      out_.trim();
+    }
+    if (next == session::step::close) return close_connection(c);
+    if (next != session::step::receive && !c.input.empty()) resume_later(c);
+  }
+
+  void resume_later(connection& c) {
+    counters_.add(counted::yields);
+    c.resumes = true;
+    resuming_.push_back(&c);
+  }
+
+  /// False: the connection is broken.
+  bool send_some(connection& c, output& out) {
+    const std::string_view pending = out.pending();
+    const ssize_t sent = send(c.descriptor, pending.data(), pending.size(), MSG_NOSIGNAL);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    counters_.add(counted::bytes_written, static_cast<std::uint64_t>(sent));
+    out.sent(static_cast<std::size_t>(sent));
+    return true;
+  }
+
+  void wait_for(connection& c, short what) {
+    event_del(&c.ready);
+    event_assign(&c.ready, base_.get(), c.descriptor, static_cast<short>(what | EV_PERSIST), on_ready, &c);
+    if (event_add(&c.ready, nullptr) != 0) close_connection(c);
+  }
+
+  void wait_to_send(connection& c) {
+    c.sends = true;
+    wait_for(c, EV_WRITE);
+  }
+
+  void go_on_sending(connection& c) {
+    const std::size_t before = c.replies.size();
+    if (!send_some(c, c.replies)) return close_connection(c);
+    if (c.replies.size() != before) note_time(c);
+    if (!c.replies.empty()) return;
+    if (c.ends) return close_connection(c);
+    c.replies = output();
+    c.sends = false;
+    if (!c.input.empty()) resume_later(c);
+    wait_for(c, EV_READ);
+  }
+
+  service& service_;
+  alarm_bell& acceptor_;
+  counters& counters_;
+  batch batch_;
+  output out_;
+  std::array<char, shared_bytes> shared_;
+  base_pointer base_;
+  alarm_bell bell_;
+  event idle_timer_{};
+  std::vector<connection*> resuming_;
+  std::atomic<bool> stops_{false};
+
+  std::mutex mutex_;  // of the two below. This thread reads its connections without it
+  std::vector<int> arrived_;
+  std::vector<std::unique_ptr<connection>> connections_;
+  std::thread thread_;
+};
+
+/// While it exists, threads that begin handle no signals.
+class no_signals {
+ public:
+  no_signals() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  no_signals(const no_signals&) = delete;
+  no_signals& operator=(const no_signals&) = delete;
+  ~no_signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+struct server::state {
+  state(service& of, const listeners& at) : service_(of), listeners_(at), counters_(of.add_thread()), base_(make_base()) {
+    bell_.add_to(base_.get(), [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_bell(); }, this);
+    for (const int descriptor : at.descriptors()) {
+      auto& accepts = *accepts_.emplace_back(std::make_unique<event>());
+      event_assign(&accepts, base_.get(), descriptor, EV_READ | EV_PERSIST,
+                   [](evutil_socket_t listener, short, void* self) { static_cast<state*>(self)->accept_from(listener); },
+                   this);
+      event_add(&accepts, nullptr);
+    }
+    event_assign(&second_, base_.get(), -1, 0,
+                 [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_second(); }, this);
+    std::size_t i = 0;
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
+      event_assign(&signals_[i], base_.get(), signal, EV_SIGNAL | EV_PERSIST,
+                   [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->ends_ = true; }, this);
+      event_add(&signals_[i++], nullptr);
+    }
+    const no_signals while_starting;
+    for (unsigned thread = 0; thread < of.chosen().threads; ++thread)
+      workers_.push_back(std::make_unique<worker>(of, bell_));
+    of.stop = [this] {
+      ends_ = true;
+      bell_.ring();
+    };
+    of.list_connections = [this](output& out) {
+      for (const int descriptor : listeners_.descriptors())
+        out << fmt::format("STAT {0}:addr {1}\r\nSTAT {0}:state conn_listening\r\n", descriptor,
+                           shown_address(descriptor, false));
+      for (const auto& one : workers_) one->list(out);
+    };
+  }
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+  ~state() {
+    workers_.clear();
+    for (const auto& accepts : accepts_) event_del(accepts.get());
+    event_del(&second_);
+    for (event& signal : signals_) event_del(&signal);
+    service_.stop = nullptr;
+    service_.list_connections = nullptr;
+  }
+
+  void run() {
+    on_second();
+    while (!ends_) event_base_loop(base_.get(), EVLOOP_ONCE);
+  }
+
+ private:
+  void on_second() {
+    const timeval wait = after(service_.tick());
+    event_add(&second_, &wait);
+    if (!service_.accepting) resume_accepting();
+  }
+
+  void on_bell() {
+    bell_.hear();
+    if (!service_.accepting && !is_full()) resume_accepting();
+  }
+
+  [[nodiscard]] bool is_full() const noexcept {
+    return service_.connections.load(std::memory_order_acquire) >= service_.chosen().connections;
+  }
+
+  void accept_from(int listener) {
+    constexpr int at_most = 64;
+    for (int i = 0; i < at_most; ++i) {
+      if (is_full() && !service_.chosen().rejects_at_limit) return pause_accepting();
+      const int descriptor = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (descriptor < 0) {
+        if (errno == EINTR || errno == ECONNABORTED) continue;
+        // Whatever the kernel lacks: waiting connections would wake this thread again at once.
+        if (errno != EAGAIN) pause_accepting();
+        return;
+      }
+      if (is_full()) {
+        constexpr std::string_view refusal = "ERROR Too many open connections\r\n";
+        [[maybe_unused]] const ssize_t sent = send(descriptor, refusal.data(), refusal.size(), MSG_NOSIGNAL);
+        close(descriptor);
+        counters_.add(counted::rejected);
+        continue;
+      }
+      service_.connections.fetch_add(1, std::memory_order_acq_rel);
+      counters_.add(counted::accepted);
+      workers_[next_++ % workers_.size()]->take(descriptor);
+    }
+  }
+
+  void pause_accepting() {
+    for (const auto& accepts : accepts_) event_del(accepts.get());
+    service_.accepting = false;
+    counters_.add(counted::accept_pauses);
+  }
+
+  void resume_accepting() {
+    for (const auto& accepts : accepts_) event_add(accepts.get(), nullptr);
+    service_.accepting = true;
+  }
+
+  service& service_;
+  const listeners& listeners_;
+  counters& counters_;
+  base_pointer base_;
+  alarm_bell bell_;
+  std::vector<std::unique_ptr<event>> accepts_;
+  event second_{};
+  std::array<event, 3> signals_{};
+  std::vector<std::unique_ptr<worker>> workers_;
+  std::size_t next_ = 0;
+  std::atomic<bool> ends_{false};
+};
+
+server::server(service& of, const listeners& at) : state_(std::make_unique<state>(of, at)) {}
+server::~server() = default;
+void server::run() { state_->run(); }
+
+}  // namespace espalier::app::serving

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+
+#include "apps/serve/listeners.hpp"
+#include "apps/serve/service.hpp"
+
+namespace espalier::app::serving {
+
+/// Accepts connections in the calling thread, and serves them in others. A connection stays with its thread.
+class server {
+ public:
+  /// Starts the threads. Throws std::system_error.
+  server(service& of, const listeners& at);
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+  /// Ends the threads, and closes their connections.
+  ~server();
+
+  /// Returns after SIGINT, SIGTERM, SIGUSR1 or service::stop.
+  void run();
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace espalier::app::serving
