@@ -41,6 +41,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = kibibyte * kibibyte;
 
+/// Clients conclude from a server's version what it can do: it begins with that of the memcached whose protocol this is.
+constexpr const char* spoken_version = "1.6.45-espalier-" ESPALIER_VERSION;
+
 struct serve_options {
   std::int64_t port = 11211;
   std::int64_t udp_port = 0;
@@ -148,7 +151,7 @@ cache_options cache_of(const serve_options& o) {
 
 serving::settings settings_of(const serve_options& o, const CLI::App& verb) {
   serving::settings s;
-  s.version = ESPALIER_VERSION;
+  s.version = spoken_version;
   s.threads = o.threads;
   s.connections = o.connections;
   s.rejects_at_limit = std::ranges::find(o.extended, "no_maxconns_fast") == o.extended.end();
