@@ -210,7 +210,7 @@ const std::vector<exchange>& exchanges() {
        "ma n MI\r\nma n MX\r\nma n D\r\nset n 0 0 1\r\nx\r\nma n q\r\nma new N30 t v\r\nmg new t\r\n",
        "NF\r\nVA 1\r\n7\r\nVA 2\r\n10\r\nVA 1 t-1\r\n6\r\nVA 1 t60 c5 kn O1\r\n7\r\nEX\r\nVA 1\r\n6\r\nVA 1\r\n8\r\nHD\r\n"
        "CLIENT_ERROR invalid mode for ma M token\r\nCLIENT_ERROR invalid or duplicate flag\r\nSTORED\r\n"
-       "CLIENT_ERROR cannot increment or decrement non-numeric value\r\nVA 1 t-1\r\n0\r\nHD t30\r\n"},
+       "CLIENT_ERROR cannot increment or decrement non-numeric value\r\nVA 1 t30\r\n0\r\nHD t30\r\n"},
       {"meta_noop_ends_quiet_ones", "ms k 1 q\r\na\r\nmg k v q\r\nmg no v q\r\nmd k q\r\nmg k q\r\nmn\r\n",
        "VA 1\r\na\r\nMN\r\n"},
       {"meta_flags_refused",
