@@ -1,0 +1,457 @@
+#!/usr/bin/env python3
+"""`espalier serve`: its options, its connections, and how it begins and ends."""
+
+import contextlib
+import os
+import pathlib
+import re
+import resource
+import signal
+import socket
+import stat
+import subprocess
+import time
+import unittest
+
+from case import COMMAND, Case, compiled
+
+# What the kernel may do at any call: it takes or gives a few bytes, is interrupted, or has nothing right now; and it has no
+# more files for the first connections.
+FICKLE_KERNEL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/socket.h>
+static __thread unsigned calls;
+static int fails(void) {
+  ++calls;
+  if (calls % 5 == 0) { errno = EINTR; return 1; }
+  if (calls % 3 == 0) { errno = EAGAIN; return 1; }
+  return 0;
+}
+ssize_t recv(int fd, void* to, size_t bytes, int flags) {
+  static ssize_t (*real)(int, void*, size_t, int);
+  if (!real) real = (ssize_t (*)(int, void*, size_t, int))dlsym(RTLD_NEXT, "recv");
+  if (fails()) return -1;
+  return real(fd, to, bytes < 7 ? bytes : 7, flags);
+}
+ssize_t send(int fd, const void* from, size_t bytes, int flags) {
+  static ssize_t (*real)(int, const void*, size_t, int);
+  if (!real) real = (ssize_t (*)(int, const void*, size_t, int))dlsym(RTLD_NEXT, "send");
+  if (fails()) return -1;
+  return real(fd, from, bytes < 11 ? bytes : 11, flags);
+}
+int accept4(int fd, struct sockaddr* a, socklen_t* n, int flags) {
+  static int (*real)(int, struct sockaddr*, socklen_t*, int);
+  static unsigned accepts;
+  static const int errors[] = {EMFILE, ECONNABORTED, EINTR, ENFILE, ENOBUFS};
+  if (!real) real = (int (*)(int, struct sockaddr*, socklen_t*, int))dlsym(RTLD_NEXT, "accept4");
+  if (accepts < 5) { errno = errors[accepts++]; return -1; }
+  return real(fd, a, n, flags);
+}
+"""
+
+
+class Client:
+    """A connection."""
+
+    def __init__(self, to: tuple[str, int] | str) -> None:
+        self.socket = socket.create_connection(to) if isinstance(to, tuple) else socket.socket(socket.AF_UNIX)
+        if isinstance(to, str):
+            self.socket.connect(to)
+        self.replies = self.socket.makefile("rb")
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.replies.close()
+        self.socket.close()
+
+    def send(self, text: str | bytes) -> None:
+        self.socket.sendall(text.encode() if isinstance(text, str) else text)
+
+    def ask(self, text: str, lines: int = 1) -> str:
+        self.send(text + "\r\n")
+        return "".join(self.replies.readline().decode() for _ in range(lines)).replace("\r\n", "\n").rstrip("\n")
+
+    def stats(self, which: str = "") -> dict[str, str]:
+        self.send(f"stats {which}\r\n")
+        found = {}
+        for line in iter(self.replies.readline, b"END\r\n"):
+            _, name, value = line.decode().rstrip("\r\n").split(" ", 2)
+            found[name] = value
+        return found
+
+    def has_ended(self) -> bool:
+        """Waits for the end of the connection. False: there is one more reply."""
+        with contextlib.suppress(ConnectionResetError):
+            return self.replies.read(1) == b""
+        return True
+
+
+class Serve(Case):
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = str(self.folder / "socket")
+
+    def start(self, *options: str, tcp: bool = False, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        """A server that listens: at self.path, or at any port of TCP, which it notes in self.port."""
+        ports = self.folder / "ports"
+        ports.unlink(missing_ok=True)
+        where = ("-p", "-1") if tcp else ("-s", self.path)
+        server = subprocess.Popen([COMMAND, "serve", *where, *options], cwd=self.folder, text=True, stderr=subprocess.PIPE,
+                                  env={**os.environ, "MEMCACHED_PORT_FILENAME": str(ports), **(environment or {})})
+        self.addCleanup(self.stop, server)
+        while server.poll() is None:
+            if ports.exists():
+                self.ports = dict(re.findall(r"TCP (\w+): (\d+)", ports.read_text()))
+                return server
+            time.sleep(0.02)
+        self.fail(server.communicate()[1])
+
+    @staticmethod
+    def stop(server: subprocess.Popen[str]) -> None:
+        server.kill()
+        server.wait()
+        server.stderr.close()
+
+    def client(self, to: tuple[str, int] | str | None = None) -> Client:
+        made = Client(to or self.path)
+        self.addCleanup(made.close)
+        return made
+
+    def end(self, server: subprocess.Popen[str], by: int = signal.SIGTERM) -> None:
+        server.send_signal(by)
+        _, errors = server.communicate()
+        self.assertEqual((server.returncode, errors), (0, ""))
+
+    def test_tcp(self) -> None:
+        server = self.start("-l", "127.0.0.1", tcp=True)
+        with Client(("127.0.0.1", int(self.ports["INET"]))) as one, Client(("127.0.0.1", int(self.ports["INET"]))) as other:
+            self.assertEqual(one.ask("set key 1 0 5\r\nvalue"), "STORED")
+            self.assertEqual(other.ask("get key", 3), "VALUE key 1 5\nvalue\nEND")
+            self.assertEqual(one.stats()["curr_connections"], "2")
+            addresses = one.stats("conns")
+            self.assertEqual(sum(value.startswith("tcp:127.0.0.1:") for value in addresses.values()), 5)
+        self.end(server)
+
+    def test_all_addresses(self) -> None:
+        self.start(tcp=True)
+        for family, host in (("INET", "127.0.0.1"), ("INET6", "::1")):
+            if family in self.ports:
+                with Client((host, int(self.ports[family]))) as client:
+                    self.assertEqual(client.ask("mn"), "MN")
+
+    def test_several_addresses(self) -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.2", 0))
+            port = unused.getsockname()[1]
+        self.start("-l", "127.0.0.1", "-l", f"127.0.0.2:{port}", tcp=True)
+        for at in (("127.0.0.1", int(self.ports["INET"])), ("127.0.0.2", port)):
+            if at[1] == port or at[0] == "127.0.0.1":
+                with contextlib.suppress(ConnectionRefusedError), Client(at) as client:
+                    self.assertEqual(client.ask("mn"), "MN")
+        with Client(("127.0.0.2", port)) as client:
+            self.assertEqual(client.stats("settings")["inter"], f"127.0.0.1,127.0.0.2:{port}")
+
+    def test_a_port_that_is_taken(self) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            said = self.refused("serve", "-l", "127.0.0.1", "-p", str(taken.getsockname()[1]))
+            self.assertIn("another server has it", said)
+            self.assertIn("another server has it",
+                          self.refused("serve", "-d", "-l", "127.0.0.1", "-p", str(taken.getsockname()[1])))
+
+    def test_options(self) -> None:
+        self.start("-t", "2", "-m8", "-M", "-I", "512k", "-c", "77", "-R5", "-b", "9", "-a", "770", "-A", "-C", "-F", "-D", "/",
+                   "-B", "ascii", "-U", "0", "-vv", "-o", "idle_timeout=9,maxconns_fast")
+        client = self.client()
+        shown = client.stats("settings")
+        for name, value in {"maxbytes": str(8 << 20), "maxconns": "77", "num_threads": "2", "evictions": "off", "umask": "770",
+                            "item_size_max": str(512 << 10), "reqs_per_event": "5", "tcp_backlog": "9", "cas_enabled": "no",
+                            "shutdown_command": "yes", "flush_enabled": "no", "stat_key_prefix": "/", "detail_enabled": "yes",
+                            "binding_protocol": "ascii", "verbosity": "2", "idle_timeout": "9", "maxconns_fast": "yes",
+                            "domain_socket": self.path}.items():
+            self.assertEqual(shown[name], value, name)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), 0o770)
+        self.assertEqual(client.ask("flush_all"), "CLIENT_ERROR flush_all not allowed")
+
+    def test_long_names_and_defaults(self) -> None:
+        self.start("--threads=1", "--memory-limit=100", "--idle-timeout=7", "--conn-limit", "5", "--conn-limit", "6")
+        shown = self.client().stats("settings")
+        for name, value in {"maxbytes": str(100 << 20), "maxconns": "6", "num_threads": "1", "evictions": "on", "umask": "700",
+                            "item_size_max": str(1 << 20), "reqs_per_event": "20", "cas_enabled": "yes", "idle_timeout": "7",
+                            "binding_protocol": "auto-negotiate", "shutdown_command": "no"}.items():
+            self.assertEqual(shown[name], value, name)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), 0o700)
+
+    def test_what_is_refused(self) -> None:
+        self.refused_each("serve", table={
+            ("-U", "11211"): "UDP is not supported", ("-B", "binary"): "the binary protocol is not supported",
+            ("-B", "http"): "ascii or auto", ("-S",): "SASL", ("--enable-ssl",): "TLS", ("-Y", "users"): "authentication",
+            ("-e", "file"): "outlives", ("-f", "1.25"): "no factor", ("--slab-min-size=48",): "no least size",
+            ("-L",): "transparent_hugepage", ("-k",): "locked memory", ("-r",): "ulimit -c", ("-X",): "cannot be disabled",
+            ("-W",): "no watch command", ("-N", "2"): "dealt to threads", ("-o", "slab_reassign"): "no counterpart",
+            ("-o", "ext_path=/x:1G"): "ext_path", ("-o", "idle_timeout"): "number of seconds", ("-t", "0"): "-t is",
+            ("-c", "0"): "-c is", ("-c", "-1"): "negative", ("-R", "0"): "-R is", ("-b", "0"): "-b is", ("-m", "0"): "-m is",
+            ("-m", "x"): "not a whole number", ("-p", "70000"): "up to 65535", ("-I", "1000"): "1k to 128m",
+            ("-I", "256m"): "1k to 128m", ("-I", "1g"): "number with k or m", ("-I", "40m"): "half of the memory",
+            ("-D", "::"): "one character", ("-s", "x", "-a", "999"): "octal", ("-a", "700"): "no effect without --unix-socket",
+            ("-l", "no.such.host.invalid"): "cannot listen", ("-l", "127.0.0.1:x"): "no port",
+            ("-l", "proto[ascii]:127.0.0.1"): "tags", ("-s", "s" * 200): "at most", ("-s", "none/s"): "No such file",
+            ("-P", "none/pid"): "none", ("-u", "no-such-user"): "-u no-such-user", ("--thread", "3"): "did you mean '--threads'?"})
+        self.assertIn("espalier ", self.ended(0, "serve", "-V").stdout)
+        shown = self.ended(0, "serve", "-h").stdout
+        self.assertNotIn("--test-clock", shown)
+        self.assertNotIn("--enable-sasl", self.offered("espalier", "serve", "--e"))
+        self.assertIn("--memory-limit", self.offered("espalier", "serve", "--m"))
+
+    def test_connections_beyond_the_limit(self) -> None:
+        self.start("-c", "3")
+        clients = [self.client() for _ in range(3)]
+        for client in clients:
+            self.assertEqual(client.ask("mn"), "MN")
+        for _ in range(2):
+            with Client(self.path) as refused:
+                self.assertEqual(refused.replies.read(), b"ERROR Too many open connections\r\n")
+        self.assertEqual(clients[0].stats()["rejected_connections"], "2")
+        clients.pop().close()
+        while clients[0].stats()["curr_connections"] != "2":
+            time.sleep(0.01)
+        self.assertEqual(self.client().ask("mn"), "MN")
+
+    def test_connections_that_wait_at_the_limit(self) -> None:
+        self.start("-c", "2", "-o", "no_maxconns_fast")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.ask("mn") + second.ask("mn"), "MNMN")
+        waiting = self.client()
+        waiting.send("mn\r\n")
+        self.assertEqual(first.stats()["curr_connections"], "2")
+        second.close()
+        self.assertEqual(waiting.replies.readline(), b"MN\r\n")
+        self.assertEqual(first.stats()["rejected_connections"], "0")
+
+    def test_a_thousand_connections(self) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < 2000:
+            self.skipTest("this process may not have so many files")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2000, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        server = self.start("-c", "1100", "-b", "1100")
+        clients = [self.client() for _ in range(1000)]
+        for i, client in enumerate(clients):
+            client.send(f"set k{i} 0 0 4 noreply\r\n{i:04}\r\nget k{i}\r\n")
+        for i, client in enumerate(clients):
+            self.assertEqual(client.ask("mn", 4), f"VALUE k{i} 0 4\n{i:04}\nEND\nMN")
+        self.assertEqual(clients[0].stats()["curr_connections"], "1000")
+        self.end(server)
+        self.assertTrue(all(client.has_ended() for client in clients))
+
+    def test_no_more_files(self) -> None:
+        server = self.start()
+        client = self.client()
+        self.assertEqual(client.ask("mn"), "MN")
+        limit = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (4, limit[1]))
+        waiting = self.client()
+        waiting.send("mn\r\n")
+        while client.stats()["accepting_conns"] != "0":
+            time.sleep(0.01)
+        self.assertEqual(client.ask("set k 0 0 1\r\nx"), "STORED")
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limit)
+        self.assertEqual(waiting.replies.readline(), b"MN\r\n")
+        self.assertNotEqual(client.stats()["listen_disabled_num"], "0")
+
+    def test_a_kernel_that_does_little_at_a_time(self) -> None:
+        library = compiled(FICKLE_KERNEL, "-shared", "-fPIC", "-ldl")
+        self.start("-t", "1", environment={"LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0"})
+        first, second = self.client(), self.client()
+        value = "".join(f"{i:05}" for i in range(600))
+        for n in range(3):
+            for client in (first, second):
+                client.send(f"set k{n} 0 0 {len(value)}\r\n{value}\r\nget k{n} none k{n}\r\nmg k{n} s\r\n")
+        hit = f"VALUE k{{0}} 0 {len(value)}\n{value}\n"
+        expected = "".join(f"STORED\n{hit}{hit}END\nHD s{len(value)}\n".replace("{0}", str(n)) for n in range(3))
+        for client in (first, second):
+            self.assertTrue(client.ask("mn", 3 * 7 + 1) == expected + "MN")
+
+    def test_large_values_in_pieces(self) -> None:
+        self.start("-I", "20m", "-m", "100")
+        client = self.client()
+        for size in (70_000, 1_000_000, 5_000_000):
+            value = bytes(range(256)) * (size // 256)
+            message = b"set k 0 0 %d\r\n%s\r\nget k\r\n" % (len(value), value)
+            for at in range(0, len(message), 99_991):
+                client.send(message[at:at + 99_991])
+            self.assertEqual(client.replies.readline(), b"STORED\r\n")
+            self.assertEqual(client.replies.readline(), b"VALUE k 0 %d\r\n" % len(value))
+            self.assertTrue(client.replies.read(len(value)) == value)
+            self.assertEqual(client.replies.readline() + client.replies.readline(), b"\r\nEND\r\n")
+
+    def test_a_client_that_sends_no_more_has_all_replies(self) -> None:
+        self.start()
+        client = self.client()
+        commands = "".join(f"set k{i} 0 0 3\r\nabc\r\nget k{i}\r\n" for i in range(5000))
+        client.send(commands + "get k1")  # the last one has no end
+        client.socket.shutdown(socket.SHUT_WR)
+        self.assertEqual(client.replies.read().count(b"END\r\n"), 5000)
+
+    def test_a_client_that_reads_nothing(self) -> None:
+        server = self.start("-t", "1")
+        other, slow = self.client(), self.client()
+        size = 500_000
+        other.send(b"set k 0 0 %d\r\n%s\r\n" % (size, b"v" * size))
+        self.assertEqual(other.replies.readline(), b"STORED\r\n")
+        slow.send("get k\r\n" * 1000 + "mn\r\n")
+        for _ in range(100):
+            self.assertEqual(other.ask("mg k s"), f"HD s{size}")
+        resident = int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{server.pid}/status").read_text())[1])
+        self.assertLess(resident, 250_000)
+        for _ in range(1000):
+            self.assertEqual(slow.replies.readline(), b"VALUE k 0 %d\r\n" % size)
+            self.assertEqual(len(slow.replies.read(size + 2)), size + 2)
+            self.assertEqual(slow.replies.readline(), b"END\r\n")
+        self.assertEqual(slow.replies.readline(), b"MN\r\n")
+
+    def test_clients_that_leave_in_the_middle(self) -> None:
+        server = self.start("-t", "2")
+        other = self.client()
+        self.assertEqual(other.ask(f"set k 0 0 50000\r\n{'v' * 50000}"), "STORED")
+        for i in range(60):
+            with Client(self.path) as client:
+                client.send(("set x 0 0 100000\r\nabc", "get k\r\n" * 200, "get k")[i % 3])
+        while other.stats()["curr_connections"] != "1":
+            time.sleep(0.01)
+        self.end(server)
+
+    def test_it_takes_turns(self) -> None:
+        self.start("-t", "1", "-R", "3")
+        client = self.client()
+        client.send("mn\r\n" * 1000)
+        self.assertEqual(client.replies.read(4000), b"MN\r\n" * 1000)
+        self.assertGreater(int(client.stats()["conn_yields"]), 50)
+
+    def test_idle_connections_are_closed(self) -> None:
+        self.start("--idle-timeout", "1")
+        idle, busy = self.client(), self.client()
+        while not idle.socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b"" if self.is_readable(idle) else True:
+            self.assertEqual(busy.ask("mn"), "MN")
+            time.sleep(0.02)
+        self.assertEqual(busy.stats()["idle_kicks"], "1")
+
+    @staticmethod
+    def is_readable(client: Client) -> bool:
+        try:
+            client.socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        return True
+
+    def test_an_idle_server_sleeps(self) -> None:
+        server = self.start("-t", "2")
+        client = self.client()
+        self.assertEqual(client.ask("mn"), "MN")
+        tasks = sorted(pathlib.Path(f"/proc/{server.pid}/task").iterdir(), key=lambda task: int(task.name))
+
+        def wakes() -> list[int]:
+            return [int(re.search(r"\nvoluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text())[1]) for task in tasks]
+        before = wakes()
+        time.sleep(0.2)
+        while before[1:] != (now := wakes())[1:]:  # until the last reply is sent
+            before = now
+            time.sleep(0.2)
+        before = now
+        time.sleep(3)
+        after = wakes()
+        self.assertEqual(after[1:], before[1:])
+        self.assertIn(after[0] - before[0], range(1, 10))
+
+    def test_signals(self) -> None:
+        for end in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            with self.subTest(end):
+                server = self.start("-P", "pid")
+                self.assertEqual((self.folder / "pid").read_text(), f"{server.pid}\n")
+                client, half = self.client(), self.client()
+                half.send("set k 0 0 100\r\nabc")
+                server.send_signal(signal.SIGHUP)
+                server.send_signal(signal.SIGPIPE)
+                self.assertEqual(client.ask("mn"), "MN")
+                self.end(server, end)
+                self.assertTrue(client.has_ended() and half.has_ended())
+                self.assertEqual(sorted(os.listdir(self.folder)), ["ports"])
+
+    def test_shutdown(self) -> None:
+        server = self.start("-A")
+        self.client().send("shutdown\r\n")
+        self.assertEqual(server.wait(), 0)
+
+    def test_files_of_a_running_server_stay(self) -> None:
+        server = self.start("-P", "pid")
+        self.assertIn("another server listens", self.espalier("serve", "-s", self.path).stderr)
+        self.assertIn(f"process {server.pid}", self.espalier("serve", "-s", "other", "-P", "pid").stderr)
+        (self.folder / "file").write_text("kept")
+        self.assertIn("no socket", self.espalier("serve", "-s", "file").stderr)
+        self.assertEqual((self.folder / "file").read_text(), "kept")
+        self.assertEqual(self.client().ask("mn"), "MN")
+        self.assertEqual((self.folder / "pid").read_text(), f"{server.pid}\n")
+
+    def test_files_of_a_killed_server_are_replaced(self) -> None:
+        server = self.start("-P", "pid")
+        server.kill()
+        server.wait()
+        self.assertTrue(os.path.exists(self.path) and os.path.exists(self.folder / "pid"))
+        server = self.start("-P", "pid")
+        self.assertEqual(self.client().ask("mn"), "MN")
+        self.end(server)
+        self.assertFalse(os.path.exists(self.path) or os.path.exists(self.folder / "pid"))
+
+    def test_a_daemon(self) -> None:
+        done = self.ended(0, "serve", "-d", "-s", "socket", "-P", "pid")
+        self.assertEqual(done.stdout + done.stderr, "")
+        process = int((self.folder / "pid").read_text())
+        self.addCleanup(lambda: os.path.exists(self.folder / "pid") and os.kill(process, signal.SIGKILL))
+        client = self.client()  # it listens already
+        self.assertEqual(client.stats()["pid"], str(process))
+        self.assertEqual(os.getsid(process), process)
+        self.assertEqual(os.readlink(f"/proc/{process}/cwd"), "/")
+        os.kill(process, signal.SIGTERM)
+        self.assertTrue(client.has_ended())
+        while (self.folder / "pid").exists():
+            time.sleep(0.01)
+
+    def test_another_user(self) -> None:
+        if os.geteuid() != 0:
+            self.assertIn("only root", self.refused("serve", "-u", "nobody"))
+            return
+        self.folder.chmod(0o777)
+        server = self.start("-u", "nobody", "-P", "pid")
+        self.assertEqual(self.client().ask("mn"), "MN")
+        status = pathlib.Path(f"/proc/{server.pid}/status").read_text()
+        for name in ("Uid", "Gid"):
+            self.assertEqual(set(re.search(rf"{name}:\s+(.*)", status)[1].split()), {"65534"})
+        self.end(server)
+
+    def test_the_test_clock(self) -> None:
+        self.start("--test-clock")
+        client = self.client()
+        self.assertEqual(client.ask("set k 0 100 1\r\nx"), "STORED")
+        self.assertEqual(client.ask("debugtime 98\r\nget k", 4), "OK\nVALUE k 0 1\nx\nEND")
+        self.assertEqual(client.ask("debugtime 2\r\nget k", 2), "OK\nEND")
+
+    def test_the_clock_advances(self) -> None:
+        self.start()
+        client = self.client()
+        self.assertEqual(client.ask("set k 0 2 1\r\nx"), "STORED")
+        while client.ask("mg k") != "EN":
+            time.sleep(0.05)
+        self.assertGreater(int(client.stats()["uptime"]), 0)
+        self.assertLess(abs(int(client.stats()["time"]) - time.time()), 100)
+
+
+if __name__ == "__main__":
+    unittest.main()
