@@ -61,6 +61,11 @@ class output {
     begin_ += bytes;
     if (begin_ == end_) begin_ = end_ = 0;
   }
+  /// Drops all of it, and the failure.
+  void clear() noexcept {
+    begin_ = end_ = 0;
+    failed_ = false;
+  }
   /// Frees a buffer that has become large and is not in use.
   void trim() noexcept {
     constexpr std::size_t large = std::size_t{2} << 20U;

@@ -325,6 +325,7 @@ class worker {
 
   /// Executes the commands in the input, which is the connection's own, or the shared one.
   void execute(connection& c, std::string_view input, bool is_own) {
+    out_.clear();  // it has replies if the connection before broke
     const std::size_t used = c.commands.consume(input, out_, batch_, service_.chosen().requests_per_turn);
     const session::step next = c.commands.next();
     if (is_own)
