@@ -41,7 +41,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = kibibyte * kibibyte;
 
-/// Clients conclude from a server's version what it can do: it begins with that of the memcached whose protocol this is.
+/// Clients conclude from a server's version what it can do. It begins with that of the memcached whose protocol it has.
 constexpr const char* spoken_version = "1.6.45-espalier-" ESPALIER_VERSION;
 
 struct serve_options {
@@ -79,13 +79,18 @@ struct refused_option {
 constexpr std::array<refused_option, 13> refused_options{{
     {"-S,--enable-sasl", false, "SASL needs the binary protocol, which this server does not speak"},
     {"-Z,--enable-ssl", false, "TLS is not supported; put a proxy that ends TLS before the server"},
-    {"-Y,--auth-file", true, "authentication is not supported; use -s, or -l with an address that only clients reach"},
+    {"-Y,--auth-file", true,
+     "authentication is not supported; use -s, or -l with an address that only clients reach"},
     {"-e,--memory-file", true, "a cache that outlives the server is not supported"},
-    {"-f,--slab-growth-factor", true, "entries are not divided into sizes, so there is no factor; leave it out"},
+    {"-f,--slab-growth-factor", true,
+     "entries are not divided into sizes, so there is no factor; leave it out"},
     {"-n,--slab-min-size", true, "an entry takes what it needs, so there is no least size; leave it out"},
-    {"-L,--enable-largepages", false, "the kernel decides on large pages: see transparent_hugepage; leave it out"},
-    {"-k,--lock-memory", false, "locked memory is not supported; systemd's LimitMEMLOCK does not help either"},
-    {"-r,--enable-coredumps", false, "core files are limited from outside: ulimit -c, or systemd's LimitCORE"},
+    {"-L,--enable-largepages", false,
+     "the kernel decides on large pages: see transparent_hugepage; leave it out"},
+    {"-k,--lock-memory", false,
+     "locked memory is not supported; systemd's LimitMEMLOCK does not help either"},
+    {"-r,--enable-coredumps", false,
+     "core files are limited from outside: ulimit -c, or systemd's LimitCORE"},
     {"-X,--disable-dumping", false, "stats cachedump and stats detail cannot be disabled"},
     {"-W,--disable-watch", false, "there is no watch command; leave it out"},
     {"-N,--napi-ids", true, "connections are dealt to threads in turn"},
@@ -114,22 +119,25 @@ void read_extended(serve_options& o) {
       if (!seconds) throw usage_error(fmt::format("-o {}: it needs a number of seconds", item));
       o.idle_timeout = *seconds;
     } else if (name != "maxconns_fast" && name != "no_maxconns_fast") {
-      throw usage_error(fmt::format(
-          "-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast are. Those of memcached that "
-          "tune slabs, LRUs, extstore and the proxy have no counterpart here",
-          name));
+      throw usage_error(
+          fmt::format("-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast "
+                      "are. Those of memcached that "
+                      "tune slabs, LRUs, extstore and the proxy have no counterpart here",
+                      name));
     }
   }
 }
 
 void check_numbers(const serve_options& o) {
-  if (o.port < -1 || o.port > 65535) throw usage_error("-p is a port up to 65535, 0 for none, or -1 for any free one");
+  if (o.port < -1 || o.port > 65535)
+    throw usage_error("-p is a port up to 65535, 0 for none, or -1 for any free one");
   if (o.udp_port != 0) throw usage_error("-U: UDP is not supported; leave it out, or give 0");
   if (o.threads == 0 || o.threads > 1024) throw usage_error("-t is from 1 to 1024 threads");
   if (o.connections == 0) throw usage_error("-c is at least 1 connection");
   if (o.requests == 0) throw usage_error("-R is at least 1 request");
   if (o.backlog == 0 || o.backlog > 1U << 30U) throw usage_error("-b is at least 1 connection");
-  if (o.memory_mb == 0 || o.memory_mb > std::uint64_t{1} << 30U) throw usage_error("-m is at least 1 megabyte");
+  if (o.memory_mb == 0 || o.memory_mb > std::uint64_t{1} << 30U)
+    throw usage_error("-m is at least 1 megabyte");
   if (o.prefix_end.size() > 1) throw usage_error("-D is one character");
   if (o.protocol == "binary") throw usage_error("-B binary: the binary protocol is not supported; ascii is");
   if (o.protocol != "ascii" && o.protocol != "auto")
@@ -144,8 +152,9 @@ cache_options cache_of(const serve_options& o) {
   if (c.largest_entry < kibibyte || c.largest_entry > 128 * mebibyte)
     throw usage_error(fmt::format("-I {}: the largest item is from 1k to 128m", o.largest_item));
   if (c.largest_entry > c.memory_limit / 2)
-    throw usage_error(fmt::format("-I {}: the largest item is at most half of the memory, which is {}m; give -m more",
-                                  o.largest_item, o.memory_mb));
+    throw usage_error(
+        fmt::format("-I {}: the largest item is at most half of the memory, which is {}m; give -m more",
+                    o.largest_item, o.memory_mb));
   return c;
 }
 
@@ -184,9 +193,10 @@ void allow_descriptors(const serve_options& o) {
   limit.rlim_cur = needed;
   if (limit.rlim_max < needed) limit.rlim_max = needed;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    throw usage_error(fmt::format("-c {}: so many connections need {} open files, and this process may not have them; "
-                                  "give -c less, or raise the limit with ulimit -n",
-                                  o.connections, needed));
+    throw usage_error(
+        fmt::format("-c {}: so many connections need {} open files, and this process may not have them; "
+                    "give -c less, or raise the limit with ulimit -n",
+                    o.connections, needed));
 }
 
 /// The file with the server's process id. It disappears with the object.
@@ -196,9 +206,10 @@ class pid_file {
   explicit pid_file(const std::string& path) : path_(path.empty() ? fs::path() : fs::absolute(path)) {
     std::ifstream old(path_);
     long process = 0;
-    if (!path_.empty() && old >> process && process > 0 && (kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM))
-      throw usage_error(fmt::format("-P {}: the file is that of process {}, which runs; stop it, or name another file", path,
-                                    process));
+    if (!path_.empty() && old >> process && process > 0 &&
+        (kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM))
+      throw usage_error(fmt::format(
+          "-P {}: the file is that of process {}, which runs; stop it, or name another file", path, process));
     if (!path_.empty()) file_.emplace(path_);
   }
   pid_file(const pid_file&) = delete;
@@ -229,7 +240,8 @@ std::optional<user> user_of(const std::string& name) {
   if (geteuid() != 0) {
     const passwd* const self = getpwuid(geteuid());
     if (self != nullptr && name == self->pw_name) return std::nullopt;
-    throw usage_error(fmt::format("-u {}: only root can become another user; start as root, or leave it out", name));
+    throw usage_error(
+        fmt::format("-u {}: only root can become another user; start as root, or leave it out", name));
   }
   const passwd* const found = getpwnam(name.c_str());
   if (found == nullptr) throw usage_error(fmt::format("-u {}: there is no such user", name));
@@ -289,7 +301,8 @@ void run(serve_options o, const CLI::App& verb) {
   allow_descriptors(o);
   pid_file process(o.pid_file);
   const serving::listeners sockets(settings);
-  if (const char* const ports = std::getenv("MEMCACHED_PORT_FILENAME"); ports != nullptr) sockets.write_ports(ports);
+  if (const char* const ports = std::getenv("MEMCACHED_PORT_FILENAME"); ports != nullptr)
+    sockets.write_ports(ports);
   std::optional<background> detached;
   if (o.daemon) detached.emplace();
   process.write();
@@ -320,33 +333,45 @@ void add_serve_command(CLI::App& parser) {
                      "Megabytes of all entries and of the table; buffers of connections come on top");
   memory.add_default("-I,--max-item-size", o->largest_item, "BYTES",
                      "The largest key with its value: 1k to 128m, at most half of the memory");
-  memory.add_flag("-M,--disable-evictions", o->keeps_all, "Refuse new entries when memory is full, instead of evicting");
+  memory.add_flag("-M,--disable-evictions", o->keeps_all,
+                  "Refuse new entries when memory is full, instead of evicting");
   option_group connections(*verb, "Connections");
   connections.add_default("-t,--threads", o->threads, "N", "Threads that serve");
   connections.add_default("-c,--conn-limit", o->connections, "N", "Connections at once; others are refused");
   connections.add_default("-R,--max-reqs-per-event", o->requests, "N",
                           "Requests of a connection before others have their turn");
-  connections.add_default("--idle-timeout", o->idle_timeout, "S", "Close connections that are idle for longer; 0: never");
-  connections.add_list("-o,--extended", o->extended, "NAMES ...",
-                       "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), no_maxconns_fast (at the "
-                       "limit connections wait)");
+  connections.add_default("--idle-timeout", o->idle_timeout, "S",
+                          "Close connections that are idle for longer; 0: never");
+  connections.add_list(
+      "-o,--extended", o->extended, "NAMES ...",
+      "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), no_maxconns_fast (at the "
+      "limit connections wait)");
   option_group commands(*verb, "Commands");
-  commands.add_default("-B,--protocol", o->protocol, "NAME", "ascii or auto, which are the same: the text protocol");
-  commands.add_flag("-A,--enable-shutdown", o->shuts_down, "Let clients end the server with the command shutdown");
-  commands.add_flag("-C,--disable-cas", o->no_versions, "Show no versions of values; the command cas never stores");
+  commands.add_default("-B,--protocol", o->protocol, "NAME",
+                       "ascii or auto, which are the same: the text protocol");
+  commands.add_flag("-A,--enable-shutdown", o->shuts_down,
+                    "Let clients end the server with the command shutdown");
+  commands.add_flag("-C,--disable-cas", o->no_versions,
+                    "Show no versions of values; the command cas never stores");
   commands.add_flag("-F,--disable-flush-all", o->no_flush, "Refuse the command flush_all");
-  commands.add("-D", o->prefix_end, "CHAR", "Count operations by the prefix of keys that ends with this; by default : if "
-                                            "a client asks for stats detail");
+  commands.add("-D", o->prefix_end, "CHAR",
+               "Count operations by the prefix of keys that ends with this; by default : if "
+               "a client asks for stats detail");
   option_group process(*verb, "Process");
-  process.add_flag("-d,--daemon", o->daemon, "Run in the background; the command ends when the server is ready");
+  process.add_flag("-d,--daemon", o->daemon,
+                   "Run in the background; the command ends when the server is ready");
   process.add("-u,--user", o->user, "NAME", "Become this user once the addresses are bound; needs root");
   process.add("-P,--pidfile", o->pid_file, "FILE", "A file with the process id, as long as the server runs");
   verb->add_flag("-v,--verbose", o->verbosity, "Show warnings on standard error; -vv shows commands too")
       ->group("Process");
-  verb->add_flag_callback("-V", [] {
-        std::printf("espalier %s\n", ESPALIER_VERSION);
-        throw CLI::Success();
-      }, "Show the version, and exit")->group("Process");
+  verb->add_flag_callback(
+          "-V",
+          [] {
+            std::printf("espalier %s\n", ESPALIER_VERSION);
+            throw CLI::Success();
+          },
+          "Show the version, and exit")
+      ->group("Process");
   verb->add_flag("--test-clock", o->test_clock, "The command debugtime moves the clock")->group("");
   for (CLI::Option* const option : verb->get_options()) {
     if (option->get_expected_max() == 1) option->take_last();
@@ -356,7 +381,8 @@ void add_serve_command(CLI::App& parser) {
       throw usage_error(fmt::format("{}: {}", std::string_view(one.names).substr(0, 2), one.why));
     };
     if (one.has_value)
-      verb->add_option_function<std::string>(one.names, [refuse](const std::string&) { refuse(); })->group("");
+      verb->add_option_function<std::string>(one.names, [refuse](const std::string&) { refuse(); })
+          ->group("");
     else
       verb->add_flag_callback(one.names, refuse)->group("");
   }
@@ -366,7 +392,8 @@ void add_serve_command(CLI::App& parser) {
       "  espalier serve -l 127.0.0.1,[::1]:11212 -c 4096 --idle-timeout 600\n"
       "  espalier serve -s /run/cache.sock -a 770 -u cache -d -P /run/cache.pid\n"
       "  printf 'set key 0 60 5\\r\\nvalue\\r\\nget key\\r\\nquit\\r\\n' | nc 127.0.0.1 11211\n"
-      "The options are those of memcached; docs/cache.md says what differs. SIGTERM and SIGINT end the server.");
+      "The options are those of memcached; docs/cache.md says what differs. SIGTERM and SIGINT end the "
+      "server.");
   verb->callback([o, verb] { run(*o, *verb); });
 }
 

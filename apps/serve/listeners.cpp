@@ -34,14 +34,16 @@ struct address {
 /// host, host:port, [IPv6], [IPv6]:port, or an IPv6 address alone.
 address address_of(const std::string& item, int port) {
   if (item.starts_with("proto[") || item.starts_with("tag[") || item.starts_with("notls:"))
-    throw usage_error(fmt::format("-l {}: protocols, tags and TLS of a listener are not supported; name host:port", item));
+    throw usage_error(
+        fmt::format("-l {}: protocols, tags and TLS of a listener are not supported; name host:port", item));
   std::string host = item;
   std::string given;
   if (item.starts_with('[')) {
     const std::size_t end = item.find(']');
     host = item.substr(1, end == std::string::npos ? end : end - 1);
     if (end != std::string::npos && end + 1 < item.size()) given = item.substr(end + 1);
-  } else if (const std::size_t colon = item.find(':'); colon != std::string::npos && colon == item.rfind(':')) {
+  } else if (const std::size_t colon = item.find(':');
+             colon != std::string::npos && colon == item.rfind(':')) {
     host = item.substr(0, colon);
     given = item.substr(colon);
   }
@@ -89,18 +91,21 @@ listeners::listeners(const settings& chosen) {
 listeners::~listeners() {
   for (const int descriptor : descriptors_) close(descriptor);
   struct stat found{};
-  if (!path_.empty() && lstat(path_.c_str(), &found) == 0 && found.st_dev == device_ && found.st_ino == number_)
+  if (!path_.empty() && lstat(path_.c_str(), &found) == 0 && found.st_dev == device_ &&
+      found.st_ino == number_)
     unlink(path_.c_str());
 }
 
 void listeners::bind_tcp(const std::string& host, int port, int backlog) {
-  const std::string shown = host.empty() ? fmt::format("port {}", port) : fmt::format("{}, port {}", host, port);
+  const std::string shown =
+      host.empty() ? fmt::format("port {}", port) : fmt::format("{}, port {}", host, port);
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_PASSIVE;
   addrinfo* all = nullptr;
-  const int failed = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &wanted, &all);
+  const int failed =
+      getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &wanted, &all);
   if (failed != 0)
     throw usage_error(fmt::format("cannot listen at {}: {}", shown,
                                   failed == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failed)));
@@ -130,9 +135,9 @@ void listeners::bind_tcp(const std::string& host, int port, int backlog) {
     bound = true;
   }
   if (!bound) {
-    throw usage_error(fmt::format("cannot listen at {}: {}{}", shown, std::strerror(why),
-                                  why == EADDRINUSE ? "; another server has it, choose another port with -p"
-                                                    : ""));
+    throw usage_error(
+        fmt::format("cannot listen at {}: {}{}", shown, std::strerror(why),
+                    why == EADDRINUSE ? "; another server has it, choose another port with -p" : ""));
   }
 }
 
@@ -141,7 +146,8 @@ void listeners::bind_unix(const settings& chosen) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (path.size() >= sizeof(name.sun_path))
-    throw usage_error(fmt::format("-s {}: a socket's path has at most {} bytes", path, sizeof(name.sun_path) - 1));
+    throw usage_error(
+        fmt::format("-s {}: a socket's path has at most {} bytes", path, sizeof(name.sun_path) - 1));
   std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
   const auto* const address = reinterpret_cast<const sockaddr*>(&name);
   struct stat found{};
@@ -188,11 +194,14 @@ std::string shown_address(int descriptor, bool of_peer) {
   sockaddr_storage found{};
   socklen_t size = sizeof(found);
   auto* const address = reinterpret_cast<sockaddr*>(&found);
-  if ((of_peer ? getpeername(descriptor, address, &size) : getsockname(descriptor, address, &size)) != 0) return "unknown";
-  if (found.ss_family == AF_UNIX) return "unix:" + std::string(reinterpret_cast<const sockaddr_un&>(found).sun_path);
+  if ((of_peer ? getpeername(descriptor, address, &size) : getsockname(descriptor, address, &size)) != 0)
+    return "unknown";
+  if (found.ss_family == AF_UNIX)
+    return "unix:" + std::string(reinterpret_cast<const sockaddr_un&>(found).sun_path);
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
-  if (getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+  if (getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return "unknown";
   if (found.ss_family == AF_INET6) return fmt::format("tcp6:[{}]:{}", host.data(), port.data());
   return fmt::format("tcp:{}:{}", host.data(), port.data());

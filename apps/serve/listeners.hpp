@@ -14,8 +14,8 @@ namespace espalier::app::serving {
 /// before it changes to a user that may not bind them.
 class listeners {
  public:
-  /// Binds what the settings name. Throws usage_error that says which address cannot be bound, and why. A socket file that no
-  /// server listens at any more is replaced; one with a server, and a file that is no socket, are left alone.
+  /// Binds what the settings name. Throws usage_error that says which address cannot be bound, and why. A socket file
+  /// without a server is replaced; one with a server, and a file that is no socket, are left alone.
   explicit listeners(const settings& chosen);
   listeners(const listeners&) = delete;
   listeners& operator=(const listeners&) = delete;

@@ -24,8 +24,7 @@ constexpr std::string_view bad_end = "CLIENT_ERROR invalid exptime argument";
 constexpr std::string_view bad_chunk = "CLIENT_ERROR bad data chunk";
 constexpr std::string_view too_large = "SERVER_ERROR object too large for cache";
 constexpr std::string_view no_memory = "SERVER_ERROR out of memory storing object";
-constexpr std::string_view not_a_number =
-    "CLIENT_ERROR cannot increment or decrement non-numeric value";
+constexpr std::string_view not_a_number = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 
 struct refused_command {
   std::string_view name;
@@ -55,9 +54,7 @@ class words {
     while (at_ != end_ && *at_ != ' ') ++at_;
     return {begin, static_cast<std::size_t>(at_ - begin)};
   }
-  [[nodiscard]] std::string_view rest() const noexcept {
-    return {at_, static_cast<std::size_t>(end_ - at_)};
-  }
+  [[nodiscard]] std::string_view rest() const noexcept { return {at_, static_cast<std::size_t>(end_ - at_)}; }
 
  private:
   const char* at_;
@@ -136,14 +133,14 @@ enum class store_mode : std::uint8_t { set, add, replace, append, prepend, compa
 struct command {
   verb what;
   bool quiet;
-  bool is_last;         // nothing after it can be parsed before it is executed
-  bool shows_version;   // look_up
-  bool touches;         // look_up
-  bool drops_old;       // refused: the key has no value any more
-  bool counts_size;     // refused: the value was too large
-  bool decreases;       // calculate
-  store_mode mode;      // store
-  char given_mode;      // of a meta command
+  bool is_last;        // nothing after it can be parsed before it is executed
+  bool shows_version;  // look_up
+  bool touches;        // look_up
+  bool drops_old;      // refused: the key has no value any more
+  bool counts_size;    // refused: the value was too large
+  bool decreases;      // calculate
+  store_mode mode;     // store
+  char given_mode;     // of a meta command
   std::uint8_t shown_flags;
   std::uint32_t flags;
   std::uint32_t end;
@@ -303,7 +300,8 @@ bool read_store_mode(command& c) noexcept {
     default:
       return false;
   }
-  if (c.has('C') && (c.mode == store_mode::set || c.mode == store_mode::replace)) c.mode = store_mode::compare;
+  if (c.has('C') && (c.mode == store_mode::set || c.mode == store_mode::replace))
+    c.mode = store_mode::compare;
   return true;
 }
 
@@ -335,7 +333,8 @@ bool has_no_reply(std::string_view line) noexcept {
 
 }  // namespace
 
-/// Reads one command. Returns its size in the input; 0: it is not complete. The first of `scanned` bytes have no end of line.
+/// Reads one command. Returns its size in the input, or 0 if it is not complete. The first `scanned` bytes have no end of
+/// line.
 std::size_t session::parse(std::string_view input, command& c, batch& with, std::size_t scanned) {
   if (input.size() <= scanned) return 0;
   c.quiet = c.is_last = c.drops_old = c.counts_size = false;
@@ -417,8 +416,8 @@ std::size_t session::parse(std::string_view input, command& c, batch& with, std:
     std::int32_t delay = 0;
     c.new_version = 0;
     c.given = 0;
-    if (c.key.key.size() > byte_cache::largest_key || !read_number(flags, c.flags) || !read_number(end, delay) ||
-        (mode == store_mode::compare && !read_number(line.next(), c.version)))
+    if (c.key.key.size() > byte_cache::largest_key || !read_number(flags, c.flags) ||
+        !read_number(end, delay) || (mode == store_mode::compare && !read_number(line.next(), c.version)))
       c.refuse(bad_format);
     c.end = service_.clock().end_after(delay);
     return value_of(bytes);
@@ -475,7 +474,8 @@ std::size_t session::parse(std::string_view input, command& c, batch& with, std:
     const std::string_view delta = simple(verb::calculate, true);
     c.decreases = decreases;
     c.given = c.new_version = 0;
-    if (c.what != verb::refused && !read_number(delta, c.delta)) c.refuse("CLIENT_ERROR invalid numeric delta argument");
+    if (c.what != verb::refused && !read_number(delta, c.delta))
+      c.refuse("CLIENT_ERROR invalid numeric delta argument");
     return header;
   };
   const auto meta = [&](verb what) -> std::size_t {
@@ -492,7 +492,8 @@ std::size_t session::parse(std::string_view input, command& c, batch& with, std:
       c.refuse(bad_format);
       return header;
     }
-    if (const std::string_view wrong = read_flags(line, has_value ? 3 : 2, c, service_.clock()); !wrong.empty()) {
+    if (const std::string_view wrong = read_flags(line, has_value ? 3 : 2, c, service_.clock());
+        !wrong.empty()) {
       c.quiet = false;
       c.refuse(what == verb::meta_calculate ? "CLIENT_ERROR invalid or duplicate flag" : wrong);
     } else if (has_value && !read_store_mode(c)) {
@@ -579,7 +580,11 @@ std::size_t session::parse(std::string_view input, command& c, batch& with, std:
 class session::execution {
  public:
   execution(session& of, output& out, batch& with) noexcept
-      : session_(of), service_(of.service_), cache_(of.service_.cache()), out_(out), counters_(with.counters_),
+      : session_(of),
+        service_(of.service_),
+        cache_(of.service_.cache()),
+        out_(out),
+        counters_(with.counters_),
         shows_versions_(of.service_.chosen().versions) {}
 
   void run(const command& c, batch& with, std::string_view input) {
@@ -784,8 +789,9 @@ class session::execution {
         },
         [&](char* value, const cache_entry* now) {
           const std::string_view old =
-              now != nullptr && (c.mode == store_mode::append || c.mode == store_mode::prepend) ? now->value
-                                                                                                : std::string_view();
+              now != nullptr && (c.mode == store_mode::append || c.mode == store_mode::prepend)
+                  ? now->value
+                  : std::string_view();
           if (c.mode == store_mode::prepend)
             put(put(value, c.value), old);
           else
@@ -877,7 +883,8 @@ class session::execution {
             return cache_change{};
           }
           std::uint64_t number = 0;
-          if (!read_number(now->value.substr(0, now->value.find_last_not_of(' ') + 1), number)) return cache_change{};
+          if (!read_number(now->value.substr(0, now->value.find_last_not_of(' ') + 1), number))
+            return cache_change{};
           r.is = result::done;
           r.end_before = now->expires;
           r.set(!c.decreases ? number + c.delta : number < c.delta ? 0 : number - c.delta);
@@ -1208,8 +1215,8 @@ class session::execution {
           else
             out_ << std::uint64_t{e.expires - now};
           out_ << " la=" << std::uint64_t{now - std::min(e.accessed, now)} << " cas=" << version_of(e.version)
-               << " fetch=" << (e.fetched ? "yes" : "no") << " cls=1 size="
-               << std::uint64_t{c.key.key.size() + e.value.size()} << "\r\n";
+               << " fetch=" << (e.fetched ? "yes" : "no")
+               << " cls=1 size=" << std::uint64_t{c.key.key.size() + e.value.size()} << "\r\n";
         },
         byte_cache::access::peek);
     if (!hit) out_ << "EN\r\n";

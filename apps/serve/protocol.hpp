@@ -49,8 +49,8 @@ class session {
   /// `descriptor` is what a log of the commands shows.
   explicit session(service& of, int descriptor = -1) noexcept : service_(of), descriptor_(descriptor) {}
 
-  /// Executes commands at the beginning of the input, at most `most`, and appends their replies in order. Returns the bytes
-  /// that it has used. The replies do not depend on how the input is cut.
+  /// Executes commands at the beginning of the input, at most `most`, and appends their replies in order. Returns the
+  /// bytes that it has used. The replies do not depend on how the input is cut.
   std::size_t consume(std::string_view input, output& out, batch& with, unsigned most = batch::most_commands);
 
   [[nodiscard]] step next() const noexcept { return next_; }
@@ -68,10 +68,10 @@ class session {
   int descriptor_;
   step next_ = step::receive;
   std::size_t wanted_ = 1;
-  std::size_t scanned_ = 0;  // bytes of the input that have no end of line
-  std::size_t skipped_ = 0;  // bytes to come of a value that was refused
-  std::size_t resume_at_ = 0;             // where the input has the rest of a look-up
-  const char* input_begin_ = nullptr;     // while it parses: what was not used yet
+  std::size_t scanned_ = 0;            // bytes of the input that have no end of line
+  std::size_t skipped_ = 0;            // bytes to come of a value that was refused
+  std::size_t resume_at_ = 0;          // where the input has the rest of a look-up
+  const char* input_begin_ = nullptr;  // while it parses: what was not used yet
   struct {
     bool runs = false;
     bool shows_version = false;

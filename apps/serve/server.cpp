@@ -22,11 +22,11 @@
 
 #include "apps/serve/protocol.hpp"
 
-// One thread accepts, and advances the clock once a second; that is all that an idle server does. Each worker has an event
+// One thread accepts, and advances the clock once a second; an idle server does nothing else. Each worker has an event
 // loop of its own.
 //
-// A worker receives into a buffer that its connections share, and writes their replies into another one. A connection has
-// buffers of its own only while a command of it is incomplete, or while replies wait for a slow reader.
+// A worker receives into a buffer that its connections share, and writes their replies into another one. A connection
+// has buffers of its own only while a command of it is incomplete, or while replies wait for a slow reader.
 
 namespace espalier::app::serving {
 namespace {
@@ -142,10 +142,10 @@ struct connection {
   event ready{};
   session commands;
   input_buffer input;
-  output replies;       // that could not be sent yet
-  bool sends = false;   // waits until replies can be sent, and receives nothing
-  bool ends = false;    // after the replies
-  bool resumes = false; // has commands to execute, and waits for its turn
+  output replies;        // that could not be sent yet
+  bool sends = false;    // waits until replies can be sent, and receives nothing
+  bool ends = false;     // after the replies
+  bool resumes = false;  // has commands to execute, and waits for its turn
   std::atomic<std::uint32_t> last_second{0};
   std::size_t position = 0;  // among its worker's
 };
@@ -154,9 +154,11 @@ class worker {
  public:
   worker(service& of, alarm_bell& acceptor)
       : service_(of), acceptor_(acceptor), counters_(of.add_thread()), batch_(of), base_(make_base()) {
-    bell_.add_to(base_.get(), [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->on_bell(); }, this);
-    event_assign(&idle_timer_, base_.get(), -1, 0,
-                 [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->close_idle(); }, this);
+    bell_.add_to(
+        base_.get(), [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->on_bell(); }, this);
+    event_assign(
+        &idle_timer_, base_.get(), -1, 0,
+        [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->close_idle(); }, this);
     thread_ = std::thread([this] { run(); });
   }
   worker(const worker&) = delete;
@@ -186,7 +188,8 @@ class worker {
       out << fmt::format(
           "STAT {0}:addr {1}\r\nSTAT {0}:listen_addr {2}\r\nSTAT {0}:state conn_read\r\n"
           "STAT {0}:secs_since_last_cmd {3}\r\n",
-          c->descriptor, shown_address(c->descriptor, true), shown_address(c->descriptor, false), now - std::min(now, last));
+          c->descriptor, shown_address(c->descriptor, true), shown_address(c->descriptor, false),
+          now - std::min(now, last));
     }
   }
 
@@ -423,21 +426,28 @@ class no_signals {
 }  // namespace
 
 struct server::state {
-  state(service& of, const listeners& at) : service_(of), listeners_(at), counters_(of.add_thread()), base_(make_base()) {
-    bell_.add_to(base_.get(), [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_bell(); }, this);
+  state(service& of, const listeners& at)
+      : service_(of), listeners_(at), counters_(of.add_thread()), base_(make_base()) {
+    bell_.add_to(
+        base_.get(), [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_bell(); }, this);
     for (const int descriptor : at.descriptors()) {
       auto& accepts = *accepts_.emplace_back(std::make_unique<event>());
-      event_assign(&accepts, base_.get(), descriptor, EV_READ | EV_PERSIST,
-                   [](evutil_socket_t listener, short, void* self) { static_cast<state*>(self)->accept_from(listener); },
-                   this);
+      event_assign(
+          &accepts, base_.get(), descriptor, EV_READ | EV_PERSIST,
+          [](evutil_socket_t listener, short, void* self) {
+            static_cast<state*>(self)->accept_from(listener);
+          },
+          this);
       event_add(&accepts, nullptr);
     }
-    event_assign(&second_, base_.get(), -1, 0,
-                 [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_second(); }, this);
+    event_assign(
+        &second_, base_.get(), -1, 0,
+        [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_second(); }, this);
     std::size_t i = 0;
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
-      event_assign(&signals_[i], base_.get(), signal, EV_SIGNAL | EV_PERSIST,
-                   [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->ends_ = true; }, this);
+      event_assign(
+          &signals_[i], base_.get(), signal, EV_SIGNAL | EV_PERSIST,
+          [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->ends_ = true; }, this);
       event_add(&signals_[i++], nullptr);
     }
     const no_signals while_starting;

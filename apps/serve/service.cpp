@@ -50,8 +50,7 @@ second_clock::second_clock() {
 std::uint64_t second_clock::advance() noexcept {
   const std::int64_t passed = microseconds_of(CLOCK_MONOTONIC) - origin_us_;
   // relaxed, all of it: seconds order nothing
-  const auto now =
-      static_cast<std::uint32_t>(passed / second_us) + moved_.load(std::memory_order_relaxed);
+  const auto now = static_cast<std::uint32_t>(passed / second_us) + moved_.load(std::memory_order_relaxed);
   std::uint32_t shown = seconds_.load(std::memory_order_relaxed);
   while (shown < now && !seconds_.compare_exchange_weak(shown, now, std::memory_order_relaxed)) {
   }

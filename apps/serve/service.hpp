@@ -42,8 +42,8 @@ struct settings {
   unsigned verbosity = 0;
 };
 
-/// The seconds of the cache. They begin with 2, so that 1 is always in the past, and follow the machine's monotonic clock,
-/// in step with the seconds of its calendar.
+/// The seconds of the cache. They begin with 2, so that 1 is always in the past. They follow the machine's monotonic
+/// clock, and a second begins when one of the calendar does.
 class second_clock {
  public:
   second_clock();
@@ -61,8 +61,8 @@ class second_clock {
   /// From now on it is ahead by so many seconds more.
   void move(std::uint32_t seconds) noexcept;
 
-  /// The end of an entry, as the protocol gives it: 0 for never, a negative number for at once, up to 30 days from now, else
-  /// a time of the calendar.
+  /// The end of an entry, as the protocol gives it: 0 for never, a negative number for at once, up to 30 days from now,
+  /// else a time of the calendar.
   [[nodiscard]] std::uint32_t end_after(std::int64_t given) const noexcept;
 
  private:

@@ -319,7 +319,7 @@ class Serve(Case):
         self.assertEqual(slow.replies.readline(), b"MN\r\n")
 
     def test_clients_that_leave_in_the_middle(self) -> None:
-        server = self.start("-t", "2")
+        server = self.start("-t", "1")
         other = self.client()
         self.assertEqual(other.ask(f"set k 0 0 50000\r\n{'v' * 50000}"), "STORED")
         for i in range(60):

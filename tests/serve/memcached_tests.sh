@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs memcached's own tests on `espalier serve`: memcached_tests.sh COMMAND FOLDER [NAME...]
 #
-# COMMAND is espalier, FOLDER a checkout of memcached, which stays as it is, and the NAMEs are files of its folder t without
-# their ending; by default all that concern what both servers have. Prints a line for each file. Needs perl and a C compiler.
+# COMMAND is espalier. FOLDER is a checkout of memcached, which stays as it is. The NAMEs are files of its folder t
+# without their ending; by default all that concern what both servers have. Prints a line for each file. Needs perl and
+# a C compiler.
 set -euo pipefail
 
 if [[ $# -lt 2 ]]; then

@@ -1,5 +1,5 @@
-// The protocol of the cache server on one connection: conversations, each whole, in two pieces at every place, and byte by
-// byte; what is malformed; limits; and commands at random.
+// The protocol of the cache server on one connection: conversations, each whole, in two pieces at every place, and byte
+// by byte; what is malformed; limits; and commands at random.
 
 #include "apps/serve/protocol.hpp"
 
@@ -97,7 +97,8 @@ const std::vector<exchange>& exchanges() {
        "STORED\r\nVALUE k 5 3\r\nabc\r\nEND\r\nEND\r\n"},
       {"empty_value", "set k 0 0 0\r\n\r\nget k\r\n", "STORED\r\nVALUE k 0 0\r\n\r\nEND\r\n"},
       {"bare_newlines", "set k 0 0 1\nx\r\nget k\nmn\n", "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\nMN\r\n"},
-      {"value_with_line_ends", "set k 0 0 6\r\na\r\nb\r\n\r\nget k\r\n", "STORED\r\nVALUE k 0 6\r\na\r\nb\r\n\r\nEND\r\n"},
+      {"value_with_line_ends", "set k 0 0 6\r\na\r\nb\r\n\r\nget k\r\n",
+       "STORED\r\nVALUE k 0 6\r\na\r\nb\r\n\r\nEND\r\n"},
       {"several_keys", "set a 0 0 1\r\n1\r\nset c 0 0 1\r\n3\r\nget a b  c a\r\n",
        "STORED\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nVALUE c 0 1\r\n3\r\nVALUE a 0 1\r\n1\r\nEND\r\n"},
       {"gets_shows_versions", "ms a 1 E70\r\nx\r\ngets a\r\n", "HD\r\nVALUE a 0 1 70\r\nx\r\nEND\r\n"},
@@ -105,68 +106,90 @@ const std::vector<exchange>& exchanges() {
        "replace k 0 0 1\r\na\r\nadd k 0 0 1\r\nb\r\nadd k 0 0 1\r\nc\r\nreplace k 0 0 1\r\nd\r\nget k\r\n",
        "NOT_STORED\r\nSTORED\r\nNOT_STORED\r\nSTORED\r\nVALUE k 0 1\r\nd\r\nEND\r\n"},
       {"append_and_prepend",
-       "append k 0 0 1\r\na\r\nprepend k 0 0 1\r\na\r\nset k 7 0 1\r\nb\r\nappend k 1 1 2\r\ncd\r\nprepend k 0 0 1\r\na\r\nget k\r\n",
+       "append k 0 0 1\r\na\r\nprepend k 0 0 1\r\na\r\nset k 7 0 1\r\nb\r\nappend k 1 1 2\r\ncd\r\nprepend k "
+       "0 0 1\r\na\r\nget k\r\n",
        "NOT_STORED\r\nNOT_STORED\r\nSTORED\r\nSTORED\r\nSTORED\r\nVALUE k 7 4\r\nabcd\r\nEND\r\n"},
       {"cas",
-       "cas k 0 0 1 5\r\na\r\nms k 1 E5\r\nb\r\ncas k 0 0 1 4\r\nc\r\ncas k 0 0 1 5\r\nd\r\ncas k 0 0 1 0\r\nc\r\nget k\r\n",
+       "cas k 0 0 1 5\r\na\r\nms k 1 E5\r\nb\r\ncas k 0 0 1 4\r\nc\r\ncas k 0 0 1 5\r\nd\r\ncas k 0 0 1 "
+       "0\r\nc\r\nget k\r\n",
        "NOT_FOUND\r\nHD\r\nEXISTS\r\nSTORED\r\nEXISTS\r\nVALUE k 0 1\r\nd\r\nEND\r\n"},
       {"incr_and_decr",
-       "incr n 1\r\nset n 3 0 2\r\n10\r\nincr n 5\r\ndecr n 6\r\ndecr n 20\r\nget n\r\nset n 0 0 20\r\n18446744073709551615\r\n"
+       "incr n 1\r\nset n 3 0 2\r\n10\r\nincr n 5\r\ndecr n 6\r\ndecr n 20\r\nget n\r\nset n 0 0 "
+       "20\r\n18446744073709551615\r\n"
        "incr n 2\r\n",
        "NOT_FOUND\r\nSTORED\r\n15\r\n9\r\n0\r\nVALUE n 3 1\r\n0\r\nEND\r\nSTORED\r\n1\r\n"},
       {"what_is_no_number",
        "set n 0 0 2\r\nab\r\nincr n 1\r\nset n 0 0 0\r\n\r\nincr n 1\r\nset n 0 0 2\r\n-1\r\ndecr n 1\r\n"
-       "set n 0 0 21\r\n184467440737095516150\r\nincr n 1\r\nset n 0 0 3\r\n4  \r\nincr n 1\r\nincr n x\r\nincr n -1\r\nincr n\r\n",
+       "set n 0 0 21\r\n184467440737095516150\r\nincr n 1\r\nset n 0 0 3\r\n4  \r\nincr n 1\r\nincr n "
+       "x\r\nincr n -1\r\nincr n\r\n",
        "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
        "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
        "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
        "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
-       "STORED\r\n5\r\nCLIENT_ERROR invalid numeric delta argument\r\nCLIENT_ERROR invalid numeric delta argument\r\n"
+       "STORED\r\n5\r\nCLIENT_ERROR invalid numeric delta argument\r\nCLIENT_ERROR invalid numeric delta "
+       "argument\r\n"
        "CLIENT_ERROR bad command line format\r\n"},
       {"delete", "set k 0 0 1\r\na\r\ndelete k\r\ndelete k\r\nget k\r\ndelete k 0\r\ndelete\r\n",
        "STORED\r\nDELETED\r\nNOT_FOUND\r\nEND\r\nNOT_FOUND\r\nCLIENT_ERROR bad command line format\r\n"},
       {"noreply",
-       "set k 0 0 1 noreply\r\na\r\nadd k 0 0 1 noreply\r\nb\r\nappend k 0 0 1 noreply \r\nb\r\nincr k 1 noreply\r\ntouch k 9 noreply\r\n"
-       "get k\r\ndelete k noreply\r\nget k\r\nflush_all noreply\r\nflush_all 0 noreply\r\nverbosity 0 noreply\r\nmn\r\n",
+       "set k 0 0 1 noreply\r\na\r\nadd k 0 0 1 noreply\r\nb\r\nappend k 0 0 1 noreply \r\nb\r\nincr k 1 "
+       "noreply\r\ntouch k 9 noreply\r\n"
+       "get k\r\ndelete k noreply\r\nget k\r\nflush_all noreply\r\nflush_all 0 noreply\r\nverbosity 0 "
+       "noreply\r\nmn\r\n",
        "VALUE k 0 2\r\nab\r\nEND\r\nEND\r\nMN\r\n"},
       {"times",
-       "set a 0 10 1\r\n1\r\nset b 0 -1 1\r\n2\r\nset c 0 1000000000 1\r\n3\r\nset d 0 0 1\r\n4\r\nget a b c d\r\ndebugtime 9\r\nget a\r\n"
+       "set a 0 10 1\r\n1\r\nset b 0 -1 1\r\n2\r\nset c 0 1000000000 1\r\n3\r\nset d 0 0 1\r\n4\r\nget a b c "
+       "d\r\ndebugtime 9\r\nget a\r\n"
        "debugtime 1\r\nget a d\r\n",
-       "STORED\r\nSTORED\r\nSTORED\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nVALUE d 0 1\r\n4\r\nEND\r\nOK\r\nVALUE a 0 1\r\n1\r\nEND\r\nOK\r\n"
+       "STORED\r\nSTORED\r\nSTORED\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nVALUE d 0 1\r\n4\r\nEND\r\nOK\r\nVALUE a "
+       "0 1\r\n1\r\nEND\r\nOK\r\n"
        "VALUE d 0 1\r\n4\r\nEND\r\n"},
       {"touch",
-       "touch k 5\r\nset k 0 0 1\r\na\r\ntouch k 5\r\ndebugtime 4\r\ntouch k 50\r\ndebugtime 40\r\nget k\r\ntouch k -1\r\nget k\r\n"
+       "touch k 5\r\nset k 0 0 1\r\na\r\ntouch k 5\r\ndebugtime 4\r\ntouch k 50\r\ndebugtime 40\r\nget "
+       "k\r\ntouch k -1\r\nget k\r\n"
        "touch k x\r\ntouch k\r\n",
-       "NOT_FOUND\r\nSTORED\r\nTOUCHED\r\nOK\r\nTOUCHED\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nTOUCHED\r\nEND\r\n"
+       "NOT_FOUND\r\nSTORED\r\nTOUCHED\r\nOK\r\nTOUCHED\r\nOK\r\nVALUE k 0 "
+       "1\r\na\r\nEND\r\nTOUCHED\r\nEND\r\n"
        "CLIENT_ERROR invalid exptime argument\r\nCLIENT_ERROR bad command line format\r\n"},
-      {"gat",
-       "ms a 1 E9\r\n1\r\ngat 30 a b\r\nmg a t\r\ngats 0 a\r\nmg a t\r\ngat x a\r\ngat 1\r\n",
-       "HD\r\nVALUE a 0 1\r\n1\r\nEND\r\nHD t30\r\nVALUE a 0 1 9\r\n1\r\nEND\r\nHD t-1\r\nCLIENT_ERROR invalid exptime argument\r\n"
+      {"gat", "ms a 1 E9\r\n1\r\ngat 30 a b\r\nmg a t\r\ngats 0 a\r\nmg a t\r\ngat x a\r\ngat 1\r\n",
+       "HD\r\nVALUE a 0 1\r\n1\r\nEND\r\nHD t30\r\nVALUE a 0 1 9\r\n1\r\nEND\r\nHD t-1\r\nCLIENT_ERROR "
+       "invalid exptime argument\r\n"
        "CLIENT_ERROR bad command line format\r\n"},
       {"flush", "set k 0 0 1\r\na\r\nflush_all\r\nget k\r\nset k 0 0 1\r\nb\r\nget k\r\nflush_all x\r\n",
-       "STORED\r\nOK\r\nEND\r\nSTORED\r\nVALUE k 0 1\r\nb\r\nEND\r\nCLIENT_ERROR invalid exptime argument\r\n"},
+       "STORED\r\nOK\r\nEND\r\nSTORED\r\nVALUE k 0 1\r\nb\r\nEND\r\nCLIENT_ERROR invalid exptime "
+       "argument\r\n"},
       {"flush_later",
-       "set k 0 0 1\r\na\r\nflush_all 10\r\ndebugtime 9\r\nget k\r\ndebugtime 1\r\nget k\r\nset k 0 0 1\r\nb\r\ndebugtime 99\r\nget k\r\n",
-       "STORED\r\nOK\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nOK\r\nEND\r\nSTORED\r\nOK\r\nVALUE k 0 1\r\nb\r\nEND\r\n"},
-      {"a_later_flush_replaces_an_earlier_one", "flush_all 10\r\nflush_all 0\r\nset k 0 0 1\r\na\r\ndebugtime 20\r\nget k\r\n",
+       "set k 0 0 1\r\na\r\nflush_all 10\r\ndebugtime 9\r\nget k\r\ndebugtime 1\r\nget k\r\nset k 0 0 "
+       "1\r\nb\r\ndebugtime 99\r\nget k\r\n",
+       "STORED\r\nOK\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nOK\r\nEND\r\nSTORED\r\nOK\r\nVALUE k 0 "
+       "1\r\nb\r\nEND\r\n"},
+      {"a_later_flush_replaces_an_earlier_one",
+       "flush_all 10\r\nflush_all 0\r\nset k 0 0 1\r\na\r\ndebugtime 20\r\nget k\r\n",
        "OK\r\nOK\r\nSTORED\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\n"},
       {"bad_lines",
-       "\r\nx\r\nget\r\nget  \r\nset k\r\nset k 0 0 -1\r\nset k 0 0 x\r\nset k 0 0 4294967295\r\nnonsense\r\nGET k\r\ngetx k\r\n get k\r\n",
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nERROR\r\nERROR\r\nERROR\r\nERROR\r\n"},
+       "\r\nx\r\nget\r\nget  \r\nset k\r\nset k 0 0 -1\r\nset k 0 0 x\r\nset k 0 0 "
+       "4294967295\r\nnonsense\r\nGET k\r\ngetx k\r\n get k\r\n",
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad "
+       "command line format\r\n"
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad "
+       "command line format\r\n"
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line "
+       "format\r\nERROR\r\nERROR\r\nERROR\r\nERROR\r\n"},
       {"the_value_of_a_bad_line_is_skipped",
-       "set k x 0 7\r\nget k\r\n\r\nset k 0 x 3 noreply\r\nabc\r\ncas k 0 0 3 x\r\nabc\r\ncas k 0 0 3\r\nabc\r\nget k\r\n",
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
+       "set k x 0 7\r\nget k\r\n\r\nset k 0 x 3 noreply\r\nabc\r\ncas k 0 0 3 x\r\nabc\r\ncas k 0 0 "
+       "3\r\nabc\r\nget k\r\n",
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad "
+       "command line format\r\n"
        "END\r\n"},
       {"bad_chunk", "set k 0 0 3\r\nabcdeget k\r\nset k 0 0 1 noreply\r\nabcms k 1 q\r\nabcmn\r\n",
        "CLIENT_ERROR bad data chunk\r\nEND\r\nCLIENT_ERROR bad data chunk\r\nMN\r\n"},
       {"long_keys",
-       "set " + many(250, 'k') + " 0 0 1\r\na\r\nget " + many(250, 'k') + "\r\nget a " + many(251, 'k') + "\r\nset " +
-           many(251, 'k') + " 0 0 1\r\na\r\ndelete " + many(251, 'k') + "\r\nmg " + many(251, 'k') + "\r\nms " + many(251, 'k') +
-           " 1\r\na\r\nincr " + many(251, 'k') + " 1\r\nmn\r\n",
+       "set " + many(250, 'k') + " 0 0 1\r\na\r\nget " + many(250, 'k') + "\r\nget a " + many(251, 'k') +
+           "\r\nset " + many(251, 'k') + " 0 0 1\r\na\r\ndelete " + many(251, 'k') + "\r\nmg " +
+           many(251, 'k') + "\r\nms " + many(251, 'k') + " 1\r\na\r\nincr " + many(251, 'k') + " 1\r\nmn\r\n",
        "STORED\r\nVALUE " + many(250, 'k') +
-           " 0 1\r\na\r\nEND\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
+           " 0 1\r\na\r\nEND\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line "
+           "format\r\n"
            "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
            "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nMN\r\n"},
       {"quit_ends_it", "mn\r\nquit\r\nmn\r\n", "MN\r\n", true},
@@ -177,78 +200,106 @@ const std::vector<exchange>& exchanges() {
            "the binary protocol is not supported, the text protocol is",
        true},
       {"meta_get",
-       "mg k v\r\nmg k q\r\nmg k k O1 v\r\nms k 3 F5 T90 E44\r\nabc\r\nmg k\r\nmg k v\r\nmg k s v t f c k Oopaque h\r\nmg k h v q\r\n",
-       "EN\r\nEN k" "k O1\r\nHD\r\nHD\r\nVA 3\r\nabc\r\nVA 3 s3 t90 f5 c44 kk Oopaque h1\r\nabc\r\nVA 3 h1\r\nabc\r\n"},
+       "mg k v\r\nmg k q\r\nmg k k O1 v\r\nms k 3 F5 T90 E44\r\nabc\r\nmg k\r\nmg k v\r\nmg k s v t f c k "
+       "Oopaque h\r\nmg k h v q\r\n",
+       "EN\r\nEN k"
+       "k O1\r\nHD\r\nHD\r\nVA 3\r\nabc\r\nVA 3 s3 t90 f5 c44 kk Oopaque h1\r\nabc\r\nVA 3 h1\r\nabc\r\n"},
       {"meta_get_without_access",
        "ms k 1\r\na\r\nmg k u h\r\nmg k h\r\nmg k h u\r\ndebugtime 100\r\nmg k l u\r\nmg k l\r\nmg k l u\r\n",
        "HD\r\nHD h0\r\nHD h0\r\nHD h1\r\nOK\r\nHD l100\r\nHD l100\r\nHD l0\r\n"},
-      {"meta_get_by_version", "ms k 1 E4\r\na\r\nmg k C4 v c\r\nmg k C5 v c\r\n", "HD\r\nHD c4\r\nVA 1 c4\r\na\r\n"},
-      {"meta_get_touches", "ms k 1 T10\r\na\r\nmg k t T50\r\nmg k T60 t v\r\nmg k T0 t\r\nmg none T5\r\nmg k t T-1\r\nmg k\r\n",
+      {"meta_get_by_version", "ms k 1 E4\r\na\r\nmg k C4 v c\r\nmg k C5 v c\r\n",
+       "HD\r\nHD c4\r\nVA 1 c4\r\na\r\n"},
+      {"meta_get_touches",
+       "ms k 1 T10\r\na\r\nmg k t T50\r\nmg k T60 t v\r\nmg k T0 t\r\nmg none T5\r\nmg k t T-1\r\nmg k\r\n",
        "HD\r\nHD t10\r\nVA 1 t60\r\na\r\nHD t-1\r\nEN\r\nHD t-1\r\nEN\r\n"},
       {"vivify",
-       "mg k N30 t c v E8\r\nmg k N30 v\r\nmg k\r\nms k 1 T30 E9\r\na\r\nmg k N30 v\r\nmg k R40 v\r\nmg k R40\r\nmg k R20\r\n",
+       "mg k N30 t c v E8\r\nmg k N30 v\r\nmg k\r\nms k 1 T30 E9\r\na\r\nmg k N30 v\r\nmg k R40 v\r\nmg k "
+       "R40\r\nmg k R20\r\n",
        "VA 0 t30 c8 W\r\n\r\nVA 0 Z\r\n\r\nHD Z\r\nHD\r\nVA 1\r\na\r\nVA 1 W\r\na\r\nHD Z\r\nHD Z\r\n"},
       {"stale",
-       "ms k 1 E50 T90\r\na\r\nmd k I T30 E60\r\nmg k v t c\r\nmg k v\r\nms k 1 C10 E70\r\nb\r\nms k 1 C10 I E70\r\nb\r\nmg k v t c\r\n"
+       "ms k 1 E50 T90\r\na\r\nmd k I T30 E60\r\nmg k v t c\r\nmg k v\r\nms k 1 C10 E70\r\nb\r\nms k 1 C10 I "
+       "E70\r\nb\r\nmg k v t c\r\n"
        "ms k 1 C70 E71\r\nc\r\nmg k v t c\r\n",
-       "HD\r\nHD\r\nVA 1 t30 c60 X W\r\na\r\nVA 1 Z X\r\na\r\nEX\r\nHD\r\nVA 1 t30 c70 Z X\r\nb\r\nHD\r\nVA 1 t-1 c71\r\nc\r\n"},
+       "HD\r\nHD\r\nVA 1 t30 c60 X W\r\na\r\nVA 1 Z X\r\na\r\nEX\r\nHD\r\nVA 1 t30 c70 Z X\r\nb\r\nHD\r\nVA "
+       "1 t-1 c71\r\nc\r\n"},
       {"stale_again_can_be_won_again", "ms k 1\r\na\r\nmd k I\r\nmg k\r\nmd k I\r\nmg k\r\nmg k\r\n",
        "HD\r\nHD\r\nHD X W\r\nHD\r\nHD X W\r\nHD Z X\r\n"},
       {"meta_set",
-       "ms k 2 k O9 s c E6 F1\r\nab\r\nms k 2 q\r\nab\r\nms k 1 ME\r\nc\r\nms k 1 MA s\r\nc\r\nms k 1 MP s\r\nx\r\nms no 1 MA\r\nc\r\n"
-       "ms no 1 MR k q\r\nc\r\nms no 1 C5 c\r\nc\r\nms no 1 MA N0 s\r\nc\r\nms no 2 MA N0 s\r\nde\r\nmg no v\r\nmg k v f\r\n",
-       "HD kk O9 s2 c6\r\nNS\r\nHD s3\r\nHD s4\r\nNS\r\nNS kno\r\nNF c0\r\nHD s1\r\nHD s3\r\nVA 3\r\ncde\r\nVA 4 f0\r\nxabc\r\n"},
+       "ms k 2 k O9 s c E6 F1\r\nab\r\nms k 2 q\r\nab\r\nms k 1 ME\r\nc\r\nms k 1 MA s\r\nc\r\nms k 1 MP "
+       "s\r\nx\r\nms no 1 MA\r\nc\r\n"
+       "ms no 1 MR k q\r\nc\r\nms no 1 C5 c\r\nc\r\nms no 1 MA N0 s\r\nc\r\nms no 2 MA N0 s\r\nde\r\nmg no "
+       "v\r\nmg k v f\r\n",
+       "HD kk O9 s2 c6\r\nNS\r\nHD s3\r\nHD s4\r\nNS\r\nNS kno\r\nNF c0\r\nHD s1\r\nHD s3\r\nVA "
+       "3\r\ncde\r\nVA 4 f0\r\nxabc\r\n"},
       {"meta_set_by_version",
-       "ms k 1 E5\r\na\r\nms k 1 C4 c\r\nb\r\nms k 1 C5 MA E6\r\nb\r\nms k 1 C5 MA\r\nb\r\nms k 1 C0\r\nb\r\nms k 1 C6 MR\r\nc\r\nmg k v\r\n",
+       "ms k 1 E5\r\na\r\nms k 1 C4 c\r\nb\r\nms k 1 C5 MA E6\r\nb\r\nms k 1 C5 MA\r\nb\r\nms k 1 "
+       "C0\r\nb\r\nms k 1 C6 MR\r\nc\r\nmg k v\r\n",
        "HD\r\nEX c0\r\nHD\r\nEX\r\nEX\r\nHD\r\nVA 1\r\nc\r\n"},
       {"meta_delete",
-       "md k\r\nmd k q\r\nms k 1 E5\r\na\r\nmd k C4 k O2\r\nmd k C5 k O2 q\r\nmd k k\r\nms k 2 E7\r\nab\r\nmd k x\r\nmg k v c\r\n"
+       "md k\r\nmd k q\r\nms k 1 E5\r\na\r\nmd k C4 k O2\r\nmd k C5 k O2 q\r\nmd k k\r\nms k 2 "
+       "E7\r\nab\r\nmd k x\r\nmg k v c\r\n"
        "md k x I E8\r\nmg k v c\r\n",
        "NF\r\nNF\r\nHD\r\nEX kk O2\r\nNF kk\r\nHD\r\nHD\r\nVA 0 c7\r\n\r\nHD\r\nVA 0 c8 X W\r\n\r\n"},
       {"meta_arithmetic",
-       "ma n\r\nma n N0 J7 v\r\nma n v D3\r\nma n MD D4 v t T60\r\nma n t v c E5 k O1\r\nma n C4\r\nma n C5 v M-\r\nma n q\r\nma n M+ v\r\n"
+       "ma n\r\nma n N0 J7 v\r\nma n v D3\r\nma n MD D4 v t T60\r\nma n t v c E5 k O1\r\nma n C4\r\nma n C5 "
+       "v M-\r\nma n q\r\nma n M+ v\r\n"
        "ma n MI\r\nma n MX\r\nma n D\r\nset n 0 0 1\r\nx\r\nma n q\r\nma new N30 t v\r\nmg new t\r\n",
-       "NF\r\nVA 1\r\n7\r\nVA 2\r\n10\r\nVA 1 t-1\r\n6\r\nVA 1 t60 c5 kn O1\r\n7\r\nEX\r\nVA 1\r\n6\r\nVA 1\r\n8\r\nHD\r\n"
+       "NF\r\nVA 1\r\n7\r\nVA 2\r\n10\r\nVA 1 t-1\r\n6\r\nVA 1 t60 c5 kn O1\r\n7\r\nEX\r\nVA 1\r\n6\r\nVA "
+       "1\r\n8\r\nHD\r\n"
        "CLIENT_ERROR invalid mode for ma M token\r\nCLIENT_ERROR invalid or duplicate flag\r\nSTORED\r\n"
        "CLIENT_ERROR cannot increment or decrement non-numeric value\r\nVA 1 t30\r\n0\r\nHD t30\r\n"},
       {"meta_noop_ends_quiet_ones", "ms k 1 q\r\na\r\nmg k v q\r\nmg no v q\r\nmd k q\r\nmg k q\r\nmn\r\n",
        "VA 1\r\na\r\nMN\r\n"},
       {"meta_flags_refused",
-       "mg k v v\r\nmg k m\r\nmg k 1\r\nmg k Tx\r\nmg k T\r\nmg k N\r\nmg k Rq\r\nmg k C-1\r\nmg\r\nmg k O" + many(32, 'o') + "\r\nmg k O" +
-           many(31, 'o') + "\r\nmg k v s t f c k h l u q O1 P1 L1 b x I F1 C1 E1\r\n"
-           "ms k x\r\nms k\r\nms k -1\r\nms k 1 MZ\r\na\r\nms k 1 M\r\na\r\nms k 1 Fx q\r\na\r\nms k 1 v v\r\na\r\nmn\r\n",
+       "mg k v v\r\nmg k m\r\nmg k 1\r\nmg k Tx\r\nmg k T\r\nmg k N\r\nmg k Rq\r\nmg k C-1\r\nmg\r\nmg k O" +
+           many(32, 'o') + "\r\nmg k O" + many(31, 'o') +
+           "\r\nmg k v s t f c k h l u q O1 P1 L1 b x I F1 C1 E1\r\n"
+           "ms k x\r\nms k\r\nms k -1\r\nms k 1 MZ\r\na\r\nms k 1 M\r\na\r\nms k 1 Fx q\r\na\r\nms k 1 v "
+           "v\r\na\r\nmn\r\n",
        "CLIENT_ERROR duplicate flag\r\nCLIENT_ERROR invalid flag\r\nCLIENT_ERROR invalid flag\r\n"
        "CLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad token in command line format\r\n"
        "CLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad token in command line format\r\n"
        "CLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR opaque token too long\r\nEN O" + many(31, 'o') + "\r\nCLIENT_ERROR options flags are too long\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR invalid mode for ms M token\r\nCLIENT_ERROR invalid mode for ms M token\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR duplicate flag\r\nMN\r\n"},
+       "CLIENT_ERROR opaque token too long\r\nEN O" +
+           many(31, 'o') +
+           "\r\nCLIENT_ERROR options flags are too long\r\n"
+           "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad "
+           "command line format\r\n"
+           "CLIENT_ERROR invalid mode for ms M token\r\nCLIENT_ERROR invalid mode for ms M token\r\n"
+           "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR duplicate flag\r\nMN\r\n"},
       {"base64_keys",
-       "ms YQBiIA== 1 b k\r\nx\r\nmg YQBiIA== v b k\r\nmg YQBiIA== v\r\nmg YQBiIA b\r\nmg YQ*= b\r\nma Yg== b N0 k v\r\nget b\r\n"
+       "ms YQBiIA== 1 b k\r\nx\r\nmg YQBiIA== v b k\r\nmg YQBiIA== v\r\nmg YQBiIA b\r\nmg YQ*= b\r\nma Yg== "
+       "b N0 k v\r\nget b\r\n"
        "md Yg== b k\r\nme Yw== b\r\n",
-       "HD kYQBiIA== b\r\nVA 1 kYQBiIA== b\r\nx\r\nEN\r\nCLIENT_ERROR error decoding key\r\nCLIENT_ERROR error decoding key\r\n"
+       "HD kYQBiIA== b\r\nVA 1 kYQBiIA== b\r\nx\r\nEN\r\nCLIENT_ERROR error decoding key\r\nCLIENT_ERROR "
+       "error decoding key\r\n"
        "VA 1 kYg== b\r\n0\r\nVALUE b 0 1\r\n0\r\nEND\r\nHD kYg== b\r\nEN\r\n"},
       {"meta_debug", "me k\r\nms k 3 T50 E5\r\nabc\r\ndebugtime 20\r\nme k\r\nme\r\n",
-       "EN\r\nHD\r\nOK\r\nME k exp=30 la=20 cas=5 fetch=no cls=1 size=4\r\nCLIENT_ERROR bad command line format\r\n"},
+       "EN\r\nHD\r\nOK\r\nME k exp=30 la=20 cas=5 fetch=no cls=1 size=4\r\nCLIENT_ERROR bad command line "
+       "format\r\n"},
       {"verbosity", "verbosity 1\r\nverbosity\r\nverbosity x\r\nverbosity 0 1 2\r\n",
        "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nOK\r\n"},
       {"version", "version\r\n", "VERSION 0.0.0\r\n"},
-      {"refused_by_name",
-       "slabs automove x\r\nwatch\r\nlru_crawler metadump all\r\nshutdown\r\n",
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR watch is not supported: there are no logs to watch\r\n"
+      {"refused_by_name", "slabs automove x\r\nwatch\r\nlru_crawler metadump all\r\nshutdown\r\n",
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR watch is not supported: there are no logs to "
+       "watch\r\n"
        "CLIENT_ERROR lru_crawler is not supported: expired entries leave with their segment\r\n"
        "SERVER_ERROR: shutdown not enabled\r\n"},
       {"details",
-       "stats detail dump\r\nset a:1 0 0 1\r\n1\r\nstats detail on\r\nset a:1 0 0 1\r\n1\r\nget a:1 a:2 b\r\ndelete a:3\r\nstats detail dump\r\n"
-       "stats reset\r\nstats detail dump\r\nstats detail off\r\nget a:1\r\nstats detail dump\r\nstats detail x\r\n",
-       "END\r\nSTORED\r\nOK\r\nSTORED\r\nVALUE a:1 0 1\r\n1\r\nEND\r\nNOT_FOUND\r\nPREFIX a get 2 hit 1 set 1 del 1\r\nEND\r\n"
-       "RESET\r\nEND\r\nOK\r\nVALUE a:1 0 1\r\n1\r\nEND\r\nEND\r\nCLIENT_ERROR usage: stats detail on|off|dump\r\n"},
+       "stats detail dump\r\nset a:1 0 0 1\r\n1\r\nstats detail on\r\nset a:1 0 0 1\r\n1\r\nget a:1 a:2 "
+       "b\r\ndelete a:3\r\nstats detail dump\r\n"
+       "stats reset\r\nstats detail dump\r\nstats detail off\r\nget a:1\r\nstats detail dump\r\nstats detail "
+       "x\r\n",
+       "END\r\nSTORED\r\nOK\r\nSTORED\r\nVALUE a:1 0 1\r\n1\r\nEND\r\nNOT_FOUND\r\nPREFIX a get 2 hit 1 set "
+       "1 del 1\r\nEND\r\n"
+       "RESET\r\nEND\r\nOK\r\nVALUE a:1 0 1\r\n1\r\nEND\r\nEND\r\nCLIENT_ERROR usage: stats detail "
+       "on|off|dump\r\n"},
       {"dumps",
-       "set a 0 0 3\r\nabc\r\nstats cachedump 1 0\r\nstats cachedump 2 0\r\nstats cachedump 64 0\r\nstats cachedump 1\r\nstats sizes\r\n"
+       "set a 0 0 3\r\nabc\r\nstats cachedump 1 0\r\nstats cachedump 2 0\r\nstats cachedump 64 0\r\nstats "
+       "cachedump 1\r\nstats sizes\r\n"
        "stats nonsense\r\n",
-       "STORED\r\nITEM a [3 b; 0 s]\r\nEND\r\nEND\r\nCLIENT_ERROR Illegal slab id\r\nCLIENT_ERROR bad command line\r\n"
+       "STORED\r\nITEM a [3 b; 0 s]\r\nEND\r\nEND\r\nCLIENT_ERROR Illegal slab id\r\nCLIENT_ERROR bad "
+       "command line\r\n"
        "STAT sizes_status disabled\r\nEND\r\nERROR\r\n"},
   };
   return all;
@@ -286,15 +337,16 @@ TEST(protocol, versions_are_new_with_each_change) {
     return reply;
   };
   std::vector<std::string> seen;
-  for (const char* const change : {"set k 0 0 1\r\n1\r\n", "incr k 1\r\n", "append k 0 0 1\r\n2\r\n", "ms k 1\r\n1\r\n", "ma k\r\n",
-                                   "md k I\r\n"}) {
+  for (const char* const change : {"set k 0 0 1\r\n1\r\n", "incr k 1\r\n", "append k 0 0 1\r\n2\r\n",
+                                   "ms k 1\r\n1\r\n", "ma k\r\n", "md k I\r\n"}) {
     c.say(change);
     seen.push_back(version());
     EXPECT_EQ(std::ranges::count(seen, seen.back()), 1) << change;
   }
   c.say("touch k 100\r\n");
   EXPECT_EQ(version().substr(0, seen.back().find("X")), seen.back().substr(0, seen.back().find("X")));
-  EXPECT_EQ(c.ask("cas k 0 0 1 " + seen.back().substr(4, seen.back().find(' ', 4) - 4) + "\r\n1\r\n"), "STORED\r\n");
+  EXPECT_EQ(c.ask("cas k 0 0 1 " + seen.back().substr(4, seen.back().find(' ', 4) - 4) + "\r\n1\r\n"),
+            "STORED\r\n");
 }
 
 TEST(protocol, without_versions) {
@@ -326,16 +378,19 @@ TEST(protocol, a_value_that_is_too_large_is_skipped_and_leaves_no_older_one) {
   const std::string line = " 0 0 " + std::to_string(large.size());
   for (const std::size_t piece : {std::size_t{1} << 30U, std::size_t{4096}, std::size_t{1000}}) {
     conversation c;
-    EXPECT_EQ(c.ask("set k 0 0 1\r\na\r\nset m 0 0 1\r\na\r\nset a 0 0 1\r\na\r\n"), "STORED\r\nSTORED\r\nSTORED\r\n");
-    const std::string input = "set k" + line + "\r\n" + large + "\r\nadd a" + line + " noreply\r\n" + large + "\r\nms m " +
-                              std::to_string(large.size()) + " q\r\n" + large + "\r\nget k m a\r\n";
+    EXPECT_EQ(c.ask("set k 0 0 1\r\na\r\nset m 0 0 1\r\na\r\nset a 0 0 1\r\na\r\n"),
+              "STORED\r\nSTORED\r\nSTORED\r\n");
+    const std::string input = "set k" + line + "\r\n" + large + "\r\nadd a" + line + " noreply\r\n" + large +
+                              "\r\nms m " + std::to_string(large.size()) + " q\r\n" + large +
+                              "\r\nget k m a\r\n";
     c.replies.clear();
     for (std::size_t at = 0; at < input.size(); at += piece) {
       c.say(std::string_view(input).substr(at, piece));
       EXPECT_LE(c.unused(), 4096U + 2);
     }
     EXPECT_EQ(c.replies,
-              "SERVER_ERROR object too large for cache\r\nSERVER_ERROR object too large for cache\r\nVALUE a 0 1\r\na\r\nEND\r\n");
+              "SERVER_ERROR object too large for cache\r\nSERVER_ERROR object too large for cache\r\nVALUE a "
+              "0 1\r\na\r\nEND\r\n");
     EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT store_too_large 3\r\n"));
   }
 }
@@ -344,7 +399,8 @@ TEST(protocol, a_value_that_grows_too_large_stays_as_it_was) {
   conversation c;
   const std::string half(40 * kibibyte, 'x');
   const std::string bytes = std::to_string(half.size());
-  EXPECT_EQ(c.ask("set k 0 0 " + bytes + "\r\n" + half + "\r\nappend k 0 0 " + bytes + "\r\n" + half + "\r\nmg k s\r\n"),
+  EXPECT_EQ(c.ask("set k 0 0 " + bytes + "\r\n" + half + "\r\nappend k 0 0 " + bytes + "\r\n" + half +
+                  "\r\nmg k s\r\n"),
             "STORED\r\nNOT_STORED\r\nHD s" + bytes + "\r\n");
 }
 
@@ -427,25 +483,48 @@ TEST(protocol, a_line_of_many_keys_has_a_limit) {
 
 TEST(protocol, statistics) {
   conversation c;
-  c.say("set k 0 0 1\r\n1\r\nget k none\r\nincr k 1\r\nincr none 1\r\ndecr k 1\r\ndecr none 1\r\ndelete none\r\ntouch k 0\r\ntouch none 0\r\n"
-        "cas k 0 0 1 77\r\n1\r\ncas none 0 0 1 1\r\n1\r\nmg k\r\nmg k T0\r\ndelete k\r\nset k 0 0 1\r\n1\r\nflush_all 0\r\nset k 0 0 1\r\n1\r\nme k\r\n");
+  c.say(
+      "set k 0 0 1\r\n1\r\nget k none\r\nincr k 1\r\nincr none 1\r\ndecr k 1\r\ndecr none 1\r\ndelete "
+      "none\r\ntouch k 0\r\ntouch none 0\r\n"
+      "cas k 0 0 1 77\r\n1\r\ncas none 0 0 1 1\r\n1\r\nmg k\r\nmg k T0\r\ndelete k\r\nset k 0 0 "
+      "1\r\n1\r\nflush_all 0\r\nset k 0 0 1\r\n1\r\nme k\r\n");
   const std::string general = c.ask("stats\r\n");
-  for (const char* const line :
-       {"cmd_get 3", "get_hits 2", "get_misses 1", "cmd_set 5", "incr_hits 1", "incr_misses 1", "decr_hits 1", "decr_misses 1",
-        "delete_hits 1", "delete_misses 1", "cmd_touch 3", "touch_hits 2", "touch_misses 1", "cas_badval 1", "cas_misses 1",
-        "cas_hits 0", "cmd_flush 1", "cmd_meta 1", "limit_maxbytes 4194304", "threads 4", "pointer_size 64", "evictions 0"})
+  for (const char* const line : {"cmd_get 3",
+                                 "get_hits 2",
+                                 "get_misses 1",
+                                 "cmd_set 5",
+                                 "incr_hits 1",
+                                 "incr_misses 1",
+                                 "decr_hits 1",
+                                 "decr_misses 1",
+                                 "delete_hits 1",
+                                 "delete_misses 1",
+                                 "cmd_touch 3",
+                                 "touch_hits 2",
+                                 "touch_misses 1",
+                                 "cas_badval 1",
+                                 "cas_misses 1",
+                                 "cas_hits 0",
+                                 "cmd_flush 1",
+                                 "cmd_meta 1",
+                                 "limit_maxbytes 4194304",
+                                 "threads 4",
+                                 "pointer_size 64",
+                                 "evictions 0"})
     EXPECT_THAT(general, HasSubstr(std::string("STAT ") + line + "\r\n"));
   EXPECT_THAT(general, testing::EndsWith("\r\nEND\r\n"));
   // What a Prometheus exporter of memcached reads.
   for (const char* const name :
-       {"uptime", "time", "version", "rusage_user", "rusage_system", "bytes", "curr_items", "total_items", "bytes_read",
-        "bytes_written", "curr_connections", "total_connections", "rejected_connections", "conn_yields",
-        "listen_disabled_num", "reclaimed", "store_too_large", "store_no_memory", "accepting_conns"})
+       {"uptime", "time", "version", "rusage_user", "rusage_system", "bytes", "curr_items", "total_items",
+        "bytes_read", "bytes_written", "curr_connections", "total_connections", "rejected_connections",
+        "conn_yields", "listen_disabled_num", "reclaimed", "store_too_large", "store_no_memory",
+        "accepting_conns"})
     EXPECT_THAT(general, HasSubstr(std::string("STAT ") + name + " "));
   const std::string slabs = c.ask("stats slabs\r\n");
-  for (const char* const name : {"chunk_size", "chunks_per_page", "total_pages", "total_chunks", "used_chunks", "free_chunks",
-                                 "free_chunks_end", "get_hits", "cmd_set", "delete_hits", "incr_hits", "decr_hits", "cas_hits",
-                                 "cas_badval", "touch_hits"})
+  for (const char* const name :
+       {"chunk_size", "chunks_per_page", "total_pages", "total_chunks", "used_chunks", "free_chunks",
+        "free_chunks_end", "get_hits", "cmd_set", "delete_hits", "incr_hits", "decr_hits", "cas_hits",
+        "cas_badval", "touch_hits"})
     EXPECT_THAT(slabs, HasSubstr(std::string("STAT 1:") + name + " "));
   EXPECT_THAT(c.ask("stats items\r\n"), HasSubstr("STAT items:1:number "));
   EXPECT_THAT(c.ask("stats  settings\r\n"), HasSubstr("STAT maxconns 1024\r\n"));
@@ -455,12 +534,62 @@ TEST(protocol, statistics) {
 }
 
 TEST(protocol, commands_at_random_do_not_depend_on_how_they_are_cut) {
-  const std::vector<std::string> pieces{
-      "get ",  "gets ", "gat 5 ", "set ", "add ", "cas ", "append ", "mg ",  "ms ",  "md ",   "ma ",     "me ",      "mn",   "incr ",
-      "decr ", "touch ", "delete ", "k ",  "a ",   "b",    "1 ",      "0 ",   "3 ",   "-1 ",  "noreply", "\r\n",     "\r\n", "\r\n",
-      "\n",    "abc",   " ",      "v ",   "q ",   "N5 ",  "T9 ",     "R30 ", "I ",   "MA ",  "C5 ",     "E7 ",      "b ",   "YQ== ",
-      "O12 ",  "k",     "x",      "stats detail dump\r\n", "flush_all", "verbosity 0\r\n", "\x01", "\xff", "99999999999",
-      "set k 0 0 3\r\nabc\r\n", "ms k 3 T5\r\nabc\r\n", "set n 0 0 1\r\n5\r\n", "mg k v c t\r\n", "debugtime 1\r\n"};
+  const std::vector<std::string> pieces{"get ",
+                                        "gets ",
+                                        "gat 5 ",
+                                        "set ",
+                                        "add ",
+                                        "cas ",
+                                        "append ",
+                                        "mg ",
+                                        "ms ",
+                                        "md ",
+                                        "ma ",
+                                        "me ",
+                                        "mn",
+                                        "incr ",
+                                        "decr ",
+                                        "touch ",
+                                        "delete ",
+                                        "k ",
+                                        "a ",
+                                        "b",
+                                        "1 ",
+                                        "0 ",
+                                        "3 ",
+                                        "-1 ",
+                                        "noreply",
+                                        "\r\n",
+                                        "\r\n",
+                                        "\r\n",
+                                        "\n",
+                                        "abc",
+                                        " ",
+                                        "v ",
+                                        "q ",
+                                        "N5 ",
+                                        "T9 ",
+                                        "R30 ",
+                                        "I ",
+                                        "MA ",
+                                        "C5 ",
+                                        "E7 ",
+                                        "b ",
+                                        "YQ== ",
+                                        "O12 ",
+                                        "k",
+                                        "x",
+                                        "stats detail dump\r\n",
+                                        "flush_all",
+                                        "verbosity 0\r\n",
+                                        "\x01",
+                                        "\xff",
+                                        "99999999999",
+                                        "set k 0 0 3\r\nabc\r\n",
+                                        "ms k 3 T5\r\nabc\r\n",
+                                        "set n 0 0 1\r\n5\r\n",
+                                        "mg k v c t\r\n",
+                                        "debugtime 1\r\n"};
   std::size_t replied = 0;
   for (std::uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
     measure::random_generator random(9009, seed);
