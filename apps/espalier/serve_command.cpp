@@ -206,7 +206,8 @@ class pid_file {
   explicit pid_file(const std::string& path) : path_(path.empty() ? fs::path() : fs::absolute(path)) {
     std::ifstream old(path_);
     long process = 0;
-    if (!path_.empty() && old >> process && process > 0 &&
+    // In a container the server may have the same number as the one before.
+    if (!path_.empty() && old >> process && process > 0 && process != getpid() &&
         (kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM))
       throw usage_error(fmt::format(
           "-P {}: the file is that of process {}, which runs; stop it, or name another file", path, process));
@@ -322,12 +323,12 @@ void add_serve_command(CLI::App& parser) {
   CLI::App* const verb = parser.add_subcommand("serve", "Serve a cache to clients of memcached");
   option_group where(*verb, "Where it listens");
   where.add_default("-p,--port", o->port, "PORT", "Port of TCP; 0 for none, -1 for any free one");
-  where.add_list("-l,--listen", o->listen, "HOST[:PORT] ...",
+  where.add_list("-l,--listen", o->listen, "HOST[:PORT]",
                  "Addresses, comma-separated or repeated; by default all of this machine");
   where.add("-s,--unix-socket", o->unix_path, "FILE", "A unix socket, instead of TCP");
   where.add_default("-a,--unix-mask", o->unix_mask, "MASK", "Permissions of the unix socket, octal");
   where.add_default("-b,--listen-backlog", o->backlog, "N", "Connections that may wait to be accepted");
-  where.add_default("-U,--udp-port", o->udp_port, "0", "Only 0: there is no UDP");
+  where.add("-U,--udp-port", o->udp_port, "PORT", "Only 0, which is the default: there is no UDP");
   option_group memory(*verb, "Memory");
   memory.add_default("-m,--memory-limit", o->memory_mb, "MB",
                      "Megabytes of all entries and of the table; buffers of connections come on top");
@@ -343,7 +344,7 @@ void add_serve_command(CLI::App& parser) {
   connections.add_default("--idle-timeout", o->idle_timeout, "S",
                           "Close connections that are idle for longer; 0: never");
   connections.add_list(
-      "-o,--extended", o->extended, "NAMES ...",
+      "-o,--extended", o->extended, "NAMES",
       "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), no_maxconns_fast (at the "
       "limit connections wait)");
   option_group commands(*verb, "Commands");

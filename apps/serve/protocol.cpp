@@ -179,6 +179,12 @@ batch::batch(service& of)
     : service_(of), counters_(of.add_thread()), commands_(std::make_unique<command[]>(most_commands)) {}
 batch::~batch() = default;
 
+void batch::forget_keys() {
+  constexpr std::size_t many = 4096;
+  if (keys_.capacity() > many) std::vector<std::string_view>().swap(keys_);
+  keys_.clear();
+}
+
 namespace {
 
 /// Flags of meta commands, up to the first error that ends the line, or the last other error. Empty: there is none.
@@ -1376,7 +1382,7 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
       break;
     }
     command* const commands = with.commands_.get();
-    with.keys_.clear();
+    with.forget_keys();
     std::size_t count = 0;
     std::size_t parsed = used;
     input_begin_ = input.data() + used;
@@ -1428,7 +1434,7 @@ std::size_t session::go_on_with_look_up(std::string_view input, output& out, bat
   std::string_view line_text = input.substr(0, end);
   if (line_text.ends_with('\r')) line_text.remove_suffix(1);
   words line(line_text);
-  with.keys_.clear();
+  with.forget_keys();
   for (std::string_view key = line.next(); !key.empty(); key = line.next()) with.keys_.push_back(key);
   const std::size_t done = run.look_up_group(with.keys_.data(), with.keys_.size(), look_up_.shows_version,
                                              look_up_.touches, look_up_.end);

@@ -29,6 +29,8 @@ class batch {
  private:
   friend class session;
 
+  void forget_keys();
+
   service& service_;
   counters& counters_;
   std::unique_ptr<command[]> commands_;

@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -197,16 +198,15 @@ class worker {
   static constexpr std::size_t shared_bytes = std::size_t{64} << 10U;
 
   void run() {
-    std::vector<connection*> now;
     while (!stops_.load(std::memory_order_acquire)) {
       event_base_loop(base_.get(), resuming_.empty() ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
-      now.swap(resuming_);
-      for (connection* const c : now) {
+      resumed_.swap(resuming_);
+      for (connection* const c : resumed_) {
         if (c == nullptr) continue;
         c->resumes = false;
         execute(*c, c->input.content(), true);
       }
-      now.clear();
+      resumed_.clear();
     }
   }
 
@@ -230,6 +230,8 @@ class worker {
   void open_connection(int descriptor) {
     auto made = std::make_unique<connection>(service_, *this, descriptor);
     connection& c = *made;
+    resuming_.reserve(connections_.size() + 1);
+    resumed_.reserve(connections_.size() + 1);
     note_time(c);
     event_assign(&c.ready, base_.get(), descriptor, EV_READ | EV_PERSIST, on_ready, &c);
     {
@@ -329,7 +331,12 @@ class worker {
   /// Executes the commands in the input, which is the connection's own, or the shared one.
   void execute(connection& c, std::string_view input, bool is_own) {
     out_.clear();  // it has replies if the connection before broke
-    const std::size_t used = c.commands.consume(input, out_, batch_, service_.chosen().requests_per_turn);
+    std::size_t used = 0;
+    try {
+      used = c.commands.consume(input, out_, batch_, service_.chosen().requests_per_turn);
+    } catch (const std::bad_alloc&) {
+      return close_connection(c);
+    }
     const session::step next = c.commands.next();
     if (is_own)
       c.input.use(used);
@@ -399,6 +406,7 @@ class worker {
   alarm_bell bell_;
   event idle_timer_{};
   std::vector<connection*> resuming_;
+  std::vector<connection*> resumed_;  // whose turn it is. Both have room for all connections
   std::atomic<bool> stops_{false};
 
   std::mutex mutex_;  // of the two below. This thread reads its connections without it
@@ -484,7 +492,7 @@ struct server::state {
   void on_second() {
     const timeval wait = after(service_.tick());
     event_add(&second_, &wait);
-    if (!service_.accepting) resume_accepting();
+    if (!service_.accepting && !is_full()) resume_accepting();
   }
 
   void on_bell() {
@@ -504,7 +512,11 @@ struct server::state {
       if (descriptor < 0) {
         if (errno == EINTR || errno == ECONNABORTED) continue;
         // Whatever the kernel lacks: waiting connections would wake this thread again at once.
-        if (errno != EAGAIN) pause_accepting();
+        if (errno != EAGAIN) {
+          if (service_.verbosity() > 0)
+            std::fprintf(stderr, "espalier: cannot accept: %s\n", std::strerror(errno));
+          pause_accepting();
+        }
         return;
       }
       if (is_full()) {
