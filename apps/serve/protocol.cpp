@@ -311,6 +311,12 @@ bool read_store_mode(command& c) noexcept {
   return true;
 }
 
+/// Whether `ma` decreases, from its flags; false if there is no such mode.
+bool read_direction(command& c) noexcept {
+  c.decreases = c.given_mode == 'D' || c.given_mode == '-';
+  return c.decreases || c.given_mode == 0 || c.given_mode == 'I' || c.given_mode == '+';
+}
+
 /// The bytes of a value, from a command line.
 bool read_value_bytes(std::string_view word, std::size_t& bytes) noexcept {
   std::int32_t number = 0;
@@ -339,248 +345,247 @@ bool has_no_reply(std::string_view line) noexcept {
 
 }  // namespace
 
-/// Reads one command. Returns its size in the input, or 0 if it is not complete. The first `scanned` bytes have no end of
-/// line.
-std::size_t session::parse(std::string_view input, command& c, batch& with, std::size_t scanned) {
-  if (input.size() <= scanned) return 0;
-  c.quiet = c.is_last = c.drops_old = c.counts_size = false;
-  c.skipped = c.keys = 0;
-  c.key = {};
-  c.value = {};
+/// Reads one command.
+class session::parser {
+ public:
+  /// `is_first`: commands before it have been executed.
+  parser(session& of, batch& with, std::string_view input, command& to, bool is_first) noexcept
+      : session_(of), batch_(with), clock_(of.service_.clock()), input_(input), c_(to), is_first_(is_first) {}
 
-  constexpr char binary_request = '\x80';
-  constexpr std::size_t binary_header = 24;
-  if (input.front() == binary_request) {
-    if (input.size() < binary_header) return 0;
-    c.what = verb::binary;
-    c.is_last = true;
-    c.line = input.substr(0, binary_header);
-    return binary_header;
-  }
+  /// Returns its size in the input; 0: it is not complete.
+  std::size_t parse() {
+    const std::size_t scanned = is_first_ ? session_.scanned_ : 0;
+    if (input_.size() <= scanned) return 0;
+    c_.quiet = c_.is_last = c_.drops_old = c_.counts_size = false;
+    c_.skipped = c_.keys = 0;
+    c_.key = {};
+    c_.value = {};
+    constexpr char binary_request = '\x80';
+    if (input_.front() == binary_request) return binary();
 
-  const char* const begin = input.data();
-  const auto* const newline =
-      static_cast<const char*>(std::memchr(begin + scanned, '\n', input.size() - scanned));
-  const std::size_t length = newline == nullptr ? input.size() : static_cast<std::size_t>(newline - begin);
-  if (length > longest_line && (!looks_up(input) || length > longest_look_up)) {
-    c.what = verb::hang_up;
-    c.is_last = true;
-    return input.size();
-  }
-  if (newline == nullptr) {
-    if (begin == input_begin_) scanned_ = input.size();
-    return 0;
-  }
-  const std::size_t header = length + 1;
-  c.line = input.substr(0, length);
-  if (c.line.ends_with('\r')) c.line.remove_suffix(1);
-
-  words line(c.line);
-  const std::string_view name = c.line.substr(0, c.line.find(' '));
-  if (name.size() > 7) {
-    c.what = verb::other;
-    c.is_last = true;
-    return header;
-  }
-  const auto value_of = [&](std::size_t bytes) -> std::size_t {
-    const std::size_t whole = header + bytes + 2;
-    if (c.what != verb::refused && c.key.key.size() + bytes > service_.cache().options().largest_entry) {
-      c.refuse(too_large);
-      c.counts_size = true;
-      c.drops_old = c.mode == store_mode::set || name.size() == 2;
+    const char* const begin = input_.data();
+    const auto* const newline =
+        static_cast<const char*>(std::memchr(begin + scanned, '\n', input_.size() - scanned));
+    const std::size_t length = newline == nullptr ? input_.size() : static_cast<std::size_t>(newline - begin);
+    if (length > longest_line && (!looks_up(input_) || length > longest_look_up)) {
+      c_.what = verb::hang_up;
+      c_.is_last = true;
+      return input_.size();
     }
-    if (c.what == verb::refused) {
-      if (input.size() >= whole) return whole;
-      c.skipped = whole - input.size();
-      c.is_last = true;
-      return input.size();
-    }
-    if (input.size() < whole) {
-      if (begin == input_begin_) wanted_ = whole;
+    if (newline == nullptr) {
+      if (is_first_) session_.scanned_ = input_.size();
       return 0;
     }
-    c.value = input.substr(header, bytes);
-    if (input[header + bytes] != '\r' || input[header + bytes + 1] != '\n') {
-      c.refuse(bad_chunk);
-      if (name.size() == 2) c.quiet = false;
+    header_ = length + 1;
+    c_.line = input_.substr(0, length);
+    if (c_.line.ends_with('\r')) c_.line.remove_suffix(1);
+    const std::string_view name = c_.line.substr(0, c_.line.find(' '));
+    line_ = words(c_.line.substr(name.size()));
+    return by_name(name);
+  }
+
+ private:
+  std::size_t by_name(std::string_view name) {
+    switch (tag(name)) {
+      case tag("mg"):
+        return meta(verb::meta_look_up);
+      case tag("ms"):
+        return meta(verb::meta_store);
+      case tag("md"):
+        return meta(verb::meta_erase);
+      case tag("ma"):
+        return meta(verb::meta_calculate);
+      case tag("me"):
+        return meta(verb::meta_debug);
+      case tag("mn"):
+        c_.what = verb::meta_nothing;
+        return header_;
+      case tag("get"):
+        return look_up(false, false);
+      case tag("gets"):
+        return look_up(true, false);
+      case tag("gat"):
+        return look_up(false, true);
+      case tag("gats"):
+        return look_up(true, true);
+      case tag("set"):
+        return store(store_mode::set);
+      case tag("add"):
+        return store(store_mode::add);
+      case tag("cas"):
+        return store(store_mode::compare);
+      case tag("incr"):
+        return calculate(false);
+      case tag("decr"):
+        return calculate(true);
+      case tag("replace"):
+        if (name == "replace") return store(store_mode::replace);
+        break;
+      case tag("append"):
+        if (name == "append") return store(store_mode::append);
+        break;
+      case tag("prepend"):
+        if (name == "prepend") return store(store_mode::prepend);
+        break;
+      case tag("touch"):
+        if (name == "touch") return touch();
+        break;
+      case tag("delete"):
+        if (name == "delete") {
+          with_key(verb::erase, false);
+          return header_;
+        }
+        break;
+      default:
+        break;
     }
+    c_.what = verb::other;
+    c_.is_last = true;
+    return header_;
+  }
+
+  std::size_t binary() {
+    constexpr std::size_t size = 24;
+    if (input_.size() < size) return 0;
+    c_.what = verb::binary;
+    c_.is_last = true;
+    c_.line = input_.substr(0, size);
+    return size;
+  }
+
+  std::size_t refused(std::string_view with) {
+    c_.refuse(with);
+    return header_;
+  }
+
+  /// The value after the line. That of a refused command is skipped.
+  std::size_t value(std::size_t bytes, bool is_meta) {
+    const std::size_t whole = header_ + bytes + 2;
+    if (c_.what != verb::refused &&
+        c_.key.key.size() + bytes > session_.service_.cache().options().largest_entry) {
+      c_.refuse(too_large);
+      c_.counts_size = true;
+      c_.drops_old = c_.mode == store_mode::set || is_meta;
+    }
+    if (c_.what == verb::refused) {
+      if (input_.size() >= whole) return whole;
+      c_.skipped = whole - input_.size();
+      c_.is_last = true;
+      return input_.size();
+    }
+    if (input_.size() < whole) {
+      if (is_first_) session_.wanted_ = whole;
+      return 0;
+    }
+    c_.value = input_.substr(header_, bytes);
+    if (input_[whole - 2] != '\r' || input_[whole - 1] != '\n') c_.refuse(bad_chunk);
     return whole;
-  };
-  const auto store = [&](store_mode mode) -> std::size_t {
-    c.what = verb::store;
-    c.mode = mode;
-    line.next();
-    c.key.key = line.next();
-    const std::string_view flags = line.next();
-    const std::string_view end = line.next();
+  }
+
+  std::size_t store(store_mode mode) {
+    c_.what = verb::store;
+    c_.mode = mode;
+    c_.key.key = line_.next();
+    const std::string_view flags = line_.next();
+    const std::string_view end = line_.next();
     std::size_t bytes = 0;
-    if (!read_value_bytes(line.next(), bytes)) {
-      c.refuse(bad_format);
-      return header;
-    }
-    c.quiet = has_no_reply(c.line);
+    if (!read_value_bytes(line_.next(), bytes)) return refused(bad_format);
+    c_.quiet = has_no_reply(c_.line);
+    c_.given = 0;
+    c_.new_version = 0;
     std::int32_t delay = 0;
-    c.new_version = 0;
-    c.given = 0;
-    if (c.key.key.size() > byte_cache::largest_key || !read_number(flags, c.flags) ||
-        !read_number(end, delay) || (mode == store_mode::compare && !read_number(line.next(), c.version)))
-      c.refuse(bad_format);
-    c.end = service_.clock().end_after(delay);
-    return value_of(bytes);
-  };
-  const auto look_up = [&](bool shows_version, bool touches) -> std::size_t {
-    c.what = verb::look_up;
-    c.shows_version = shows_version;
-    c.touches = touches;
-    line.next();
-    std::int32_t delay = 0;
+    if (c_.key.key.size() > byte_cache::largest_key || !read_number(flags, c_.flags) ||
+        !read_number(end, delay) || (mode == store_mode::compare && !read_number(line_.next(), c_.version)))
+      c_.refuse(bad_format);
+    c_.end = clock_.end_after(delay);
+    return value(bytes, false);
+  }
+
+  std::size_t look_up(bool shows_version, bool touches) {
+    c_.what = verb::look_up;
+    c_.shows_version = shows_version;
+    c_.touches = touches;
+    const std::string_view end = touches ? line_.next() : std::string_view();
+    c_.key.key = line_.next();
+    if (c_.key.key.empty()) return refused(bad_format);
     if (touches) {
-      const std::string_view end = line.next();
-      c.key.key = line.next();
-      if (c.key.key.empty()) {
-        c.refuse(bad_format);
-        return header;
-      }
-      if (!read_number(end, delay)) {
-        c.refuse(bad_end);
-        return header;
-      }
-      c.end = service_.clock().end_after(delay);
-    } else {
-      c.key.key = line.next();
+      std::int32_t delay = 0;
+      if (!read_number(end, delay)) return refused(bad_end);
+      c_.end = clock_.end_after(delay);
     }
-    bool fits = !c.key.key.empty() && c.key.key.size() <= byte_cache::largest_key;
-    if (fits && !line.rest().empty()) {
-      c.first_key = with.keys_.size();
-      with.keys_.push_back(c.key.key);
-      for (std::string_view key = line.next(); fits && !key.empty(); key = line.next()) {
+    bool fits = c_.key.key.size() <= byte_cache::largest_key;
+    if (!line_.rest().empty()) {
+      std::vector<std::string_view>& keys = batch_.keys_;
+      c_.first_key = keys.size();
+      for (std::string_view key = c_.key.key; fits && !key.empty(); key = line_.next()) {
         fits = key.size() <= byte_cache::largest_key;
-        with.keys_.push_back(key);
+        keys.push_back(key);
       }
-      c.keys = with.keys_.size() - c.first_key;
+      c_.keys = keys.size() - c_.first_key;
     }
-    if (!fits) c.refuse(bad_format);
-    return header;
-  };
-  /// A classic command with a key and, perhaps, an argument.
-  const auto simple = [&](verb what, bool needs_argument) -> std::string_view {
-    c.what = what;
-    line.next();
-    c.key.key = line.next();
-    const std::string_view argument = line.next();
-    if (c.key.key.empty() || (needs_argument && argument.empty())) {
-      c.refuse(bad_format);
+    return fits ? header_ : refused(bad_format);
+  }
+
+  /// A classic command with a key, and its argument if it has one.
+  std::string_view with_key(verb what, bool needs_argument) {
+    c_.what = what;
+    c_.key.key = line_.next();
+    const std::string_view argument = line_.next();
+    if (c_.key.key.empty() || (needs_argument && argument.empty())) {
+      c_.refuse(bad_format);
       return {};
     }
-    c.quiet = has_no_reply(c.line);
-    if (c.key.key.size() > byte_cache::largest_key) c.refuse(bad_format);
+    c_.quiet = has_no_reply(c_.line);
+    if (c_.key.key.size() > byte_cache::largest_key) c_.refuse(bad_format);
     return argument;
-  };
-  const auto calculate = [&](bool decreases) -> std::size_t {
-    const std::string_view delta = simple(verb::calculate, true);
-    c.decreases = decreases;
-    c.given = c.new_version = 0;
-    if (c.what != verb::refused && !read_number(delta, c.delta))
-      c.refuse("CLIENT_ERROR invalid numeric delta argument");
-    return header;
-  };
-  const auto meta = [&](verb what) -> std::size_t {
-    c.what = what;
-    line.next();
-    c.key.key = line.next();
-    if (c.key.key.empty()) {
-      c.refuse(bad_format);
-      return header;
-    }
-    std::size_t bytes = 0;
-    const bool has_value = what == verb::meta_store;
-    if (has_value && !read_value_bytes(line.next(), bytes)) {
-      c.refuse(bad_format);
-      return header;
-    }
-    if (const std::string_view wrong = read_flags(line, has_value ? 3 : 2, c, service_.clock());
-        !wrong.empty()) {
-      c.quiet = false;
-      c.refuse(what == verb::meta_calculate ? "CLIENT_ERROR invalid or duplicate flag" : wrong);
-    } else if (has_value && !read_store_mode(c)) {
-      c.quiet = false;
-      c.refuse("CLIENT_ERROR invalid mode for ms M token");
-    } else if (what == verb::meta_calculate) {
-      c.decreases = c.given_mode == 'D' || c.given_mode == '-';
-      if (!c.decreases && c.given_mode != 0 && c.given_mode != 'I' && c.given_mode != '+') {
-        c.quiet = false;
-        c.refuse("CLIENT_ERROR invalid mode for ma M token");
-      }
-    }
-    if (!has_value) return header;
-    const std::size_t size = value_of(bytes);
-    if (c.what == verb::refused) c.quiet = false;
-    return size;
-  };
-
-  switch (tag(name)) {
-    case tag("mg"):
-      return meta(verb::meta_look_up);
-    case tag("ms"):
-      return meta(verb::meta_store);
-    case tag("md"):
-      return meta(verb::meta_erase);
-    case tag("ma"):
-      return meta(verb::meta_calculate);
-    case tag("me"):
-      return meta(verb::meta_debug);
-    case tag("mn"):
-      c.what = verb::meta_nothing;
-      return header;
-    case tag("get"):
-      return look_up(false, false);
-    case tag("gets"):
-      return look_up(true, false);
-    case tag("gat"):
-      return look_up(false, true);
-    case tag("gats"):
-      return look_up(true, true);
-    case tag("set"):
-      return store(store_mode::set);
-    case tag("add"):
-      return store(store_mode::add);
-    case tag("cas"):
-      return store(store_mode::compare);
-    case tag("replace"):
-      if (name == "replace") return store(store_mode::replace);
-      break;
-    case tag("append"):
-      if (name == "append") return store(store_mode::append);
-      break;
-    case tag("prepend"):
-      if (name == "prepend") return store(store_mode::prepend);
-      break;
-    case tag("incr"):
-      return calculate(false);
-    case tag("decr"):
-      return calculate(true);
-    case tag("touch"):
-      if (name == "touch") {
-        const std::string_view end = simple(verb::touch, true);
-        std::int32_t delay = 0;
-        if (c.what != verb::refused && !read_number(end, delay)) c.refuse(bad_end);
-        c.end = service_.clock().end_after(delay);
-        return header;
-      }
-      break;
-    case tag("delete"):
-      if (name == "delete") {
-        simple(verb::erase, false);
-        return header;
-      }
-      break;
-    default:
-      break;
   }
-  c.what = verb::other;
-  c.is_last = true;
-  return header;
-}
+
+  std::size_t calculate(bool decreases) {
+    const std::string_view delta = with_key(verb::calculate, true);
+    c_.decreases = decreases;
+    c_.given = 0;
+    c_.new_version = 0;
+    if (c_.what != verb::refused && !read_number(delta, c_.delta))
+      c_.refuse("CLIENT_ERROR invalid numeric delta argument");
+    return header_;
+  }
+
+  std::size_t touch() {
+    const std::string_view end = with_key(verb::touch, true);
+    std::int32_t delay = 0;
+    if (c_.what != verb::refused && !read_number(end, delay)) c_.refuse(bad_end);
+    c_.end = clock_.end_after(delay);
+    return header_;
+  }
+
+  std::size_t meta(verb what) {
+    c_.what = what;
+    c_.key.key = line_.next();
+    if (c_.key.key.empty()) return refused(bad_format);
+    const bool has_value = what == verb::meta_store;
+    std::size_t bytes = 0;
+    if (has_value && !read_value_bytes(line_.next(), bytes)) return refused(bad_format);
+    const std::string_view wrong = read_flags(line_, has_value ? 3 : 2, c_, clock_);
+    if (!wrong.empty())
+      c_.refuse(what == verb::meta_calculate ? "CLIENT_ERROR invalid or duplicate flag" : wrong);
+    else if (has_value && !read_store_mode(c_))
+      c_.refuse("CLIENT_ERROR invalid mode for ms M token");
+    else if (what == verb::meta_calculate && !read_direction(c_))
+      c_.refuse("CLIENT_ERROR invalid mode for ma M token");
+    const std::size_t size = has_value ? value(bytes, true) : header_;
+    if (c_.what == verb::refused) c_.quiet = false;
+    return size;
+  }
+
+  session& session_;
+  batch& batch_;
+  const second_clock& clock_;
+  std::string_view input_;
+  command& c_;
+  bool is_first_;
+  std::size_t header_ = 0;
+  words line_{{}};
+};
 
 /// Executes commands, and writes their replies.
 class session::execution {
@@ -1385,10 +1390,9 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
     with.forget_keys();
     std::size_t count = 0;
     std::size_t parsed = used;
-    input_begin_ = input.data() + used;
     while (count < std::min<std::size_t>(most, batch::most_commands)) {
       command& c = commands[count];
-      const std::size_t size = parse(input.substr(parsed), c, with, parsed == used ? scanned_ : 0);
+      const std::size_t size = parser(*this, with, input.substr(parsed), c, count == 0).parse();
       if (size == 0) break;
       c.size = size;
       parsed += size;

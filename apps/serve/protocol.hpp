@@ -60,20 +60,18 @@ class session {
   [[nodiscard]] std::size_t wanted() const noexcept { return wanted_; }
 
  private:
+  class parser;
   class execution;
-  friend class execution;
 
-  std::size_t parse(std::string_view input, command& c, batch& with, std::size_t scanned);
   std::size_t go_on_with_look_up(std::string_view input, output& out, batch& with);
 
   service& service_;
   int descriptor_;
   step next_ = step::receive;
   std::size_t wanted_ = 1;
-  std::size_t scanned_ = 0;            // bytes of the input that have no end of line
-  std::size_t skipped_ = 0;            // bytes to come of a value that was refused
-  std::size_t resume_at_ = 0;          // where the input has the rest of a look-up
-  const char* input_begin_ = nullptr;  // while it parses: what was not used yet
+  std::size_t scanned_ = 0;    // bytes of the input that have no end of line
+  std::size_t skipped_ = 0;    // bytes to come of a value that was refused
+  std::size_t resume_at_ = 0;  // where the input has the rest of a look-up
   struct {
     bool runs = false;
     bool shows_version = false;
