@@ -1,0 +1,17 @@
+// The guarantees of the cache.
+
+#include "scheduled/cache_scenes.hpp"
+
+#include "mutants/driver.hpp"
+
+namespace espalier::mutants {
+
+void explore_all(scenes& all) {
+  sim::exploration_options o;
+  o.step_budget = 400'000;
+  const auto run = [&](const char* name, void (*build)(sim::scene&)) { all.run(name, build, o); };
+  sim::cached::for_each_scene(run);
+  sim::cached::for_each_long_scene(run);
+}
+
+}  // namespace espalier::mutants

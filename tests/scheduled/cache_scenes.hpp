@@ -1,0 +1,362 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "espalier/cache/byte_cache.hpp"
+#include "espalier/cache/entry_log.hpp"
+#include "espalier/cache/table.hpp"
+#include "espalier/hw/pause.hpp"
+#include "sim/explore.hpp"
+
+// Scenes of the cache, for its test and its mutants: its table and its log by themselves, then the whole.
+
+namespace espalier::sim::cached {
+
+using caching::entry_log;
+using caching::location;
+using caching::table;
+using kind = cache_change::kind;
+
+constexpr std::size_t smallest = byte_cache::smallest_limit;
+
+/// A table whose entries are numbers: each is its own place, and says what its hash is.
+struct numbers {
+  caching::memory_budget budget{smallest};
+  table entries{budget};
+
+  /// All of one bucket, until it splits. The next bit of the hash is that of the number.
+  static std::uint64_t hash_of(std::uint64_t n) noexcept { return n << 43U | (n % 2) << 6U; }
+  /// Of another bucket and another stripe.
+  static std::uint64_t elsewhere(std::uint64_t n) noexcept { return n << 43U | 5U; }
+
+  void insert(std::uint64_t hash, std::uint64_t n) {
+    const std::lock_guard held(entries.lock_of(hash));
+    entries.insert(hash, table::word_of(hash, n, 0));
+  }
+  void erase(std::uint64_t hash, std::uint64_t n) {
+    const std::lock_guard held(entries.lock_of(hash));
+    const table::found f = entries.find_location(hash, n);
+    require(f.at != nullptr, "what was inserted is there for a writer");
+    entries.erase(hash, *f.at);
+  }
+  bool has(std::uint64_t hash, std::uint64_t n) {
+    return entries.find(hash, [n](location l) { return l == n; }).at != nullptr;
+  }
+  /// Entries of all buckets.
+  [[nodiscard]] unsigned count() const {
+    unsigned n = 0;
+    for (std::size_t b = 0; b < entries.buckets(); ++b) entries.each_in(b, [&n](location) { ++n; });
+    return n;
+  }
+  void split() {
+    entries.count(1'000'000);
+    entries.grow([](location l) { return hash_of(l); });
+    entries.count(-1'000'000);
+  }
+};
+
+constexpr std::uint64_t a_line = 8;
+
+inline void a_split_hides_nothing(scene& s) {
+  auto& t = s.make<numbers>();
+  for (std::uint64_t n = 1; n <= a_line + 2; ++n) t.insert(numbers::hash_of(n), n);
+  s.thread("splits", [&t] { t.split(); });
+  s.thread("finds", [&t] {
+    for (const std::uint64_t n : {1U, 8U, 10U})
+      require(t.has(numbers::hash_of(n), n), "a reader misses what is there");
+  });
+  s.thread("raises", [&t] {
+    const auto f = t.entries.find(numbers::hash_of(9), [](location l) { return l == 9; });
+    require(f.at != nullptr, "a reader misses what is there");
+    table::raise(f);
+  });
+  s.at_end([&t] {
+    for (std::uint64_t n = 1; n <= a_line + 2; ++n)
+      require(t.has(numbers::hash_of(n), n), "a split loses an entry");
+    require(t.entries.buckets() == 65, "a bucket was split");
+    require(t.count() == a_line + 2, "an entry is there twice");
+  });
+}
+
+inline void writers_go_on_beside_a_split(scene& s) {
+  auto& t = s.make<numbers>();
+  for (std::uint64_t n = 1; n <= 4; ++n) t.insert(numbers::hash_of(n), n);
+  s.thread("splits", [&t] { t.split(); });
+  s.thread("writes", [&t] {
+    t.insert(numbers::hash_of(5), 5);
+    t.erase(numbers::hash_of(3), 3);
+    require(!t.has(numbers::hash_of(3), 3), "what was erased is gone");
+    require(t.has(numbers::hash_of(5), 5), "what was inserted is there");
+  });
+  s.at_end([&t] {
+    for (const std::uint64_t n : {1U, 2U, 4U, 5U}) require(t.has(numbers::hash_of(n), n), "an entry is lost");
+    require(!t.has(numbers::hash_of(3), 3), "what was erased is gone");
+  });
+}
+
+inline void overflow_comes_and_goes(scene& s) {
+  auto& t = s.make<numbers>();
+  for (std::uint64_t n = 1; n <= a_line; ++n) t.insert(numbers::hash_of(n), n);
+  for (std::uint64_t n = 11; n <= 10 + a_line; ++n) t.insert(numbers::elsewhere(n), n);
+  s.thread("one bucket", [&t] {
+    t.insert(numbers::hash_of(9), 9);  // a line of overflow
+    t.erase(numbers::hash_of(2), 2);   // which is given up
+    t.insert(numbers::hash_of(2), 2);
+  });
+  s.thread("another", [&t] {
+    t.insert(numbers::elsewhere(19), 19);  // may get the line
+    t.erase(numbers::elsewhere(12), 12);
+  });
+  s.thread("finds", [&t] {
+    require(t.has(numbers::hash_of(8), 8), "a reader misses what has moved");
+    require(t.has(numbers::elsewhere(18), 18), "a reader misses what has moved");
+    require(t.has(numbers::hash_of(8), 8), "a reader misses what has moved");
+  });
+  s.at_end([&t] {
+    for (std::uint64_t n = 1; n <= 9; ++n) require(t.has(numbers::hash_of(n), n), "an entry is lost");
+    for (std::uint64_t n = 11; n <= 19; ++n)
+      require(t.has(numbers::elsewhere(n), n) == (n != 12), "an entry is lost");
+  });
+}
+
+inline void a_sealed_segment_takes_nothing_more(scene& s) {
+  struct parts {
+    caching::memory_budget budget{smallest};
+    entry_log log{budget};
+    std::uint32_t first = log.take_free();
+    std::uint32_t second = log.take_free();
+    parts() { log.open(first, caching::queue::fresh, 0); }
+  };
+  auto& p = s.make<parts>();
+  for (const char* name : {"writes", "also writes"}) {
+    s.thread(name, [&p] {
+      for (int i = 0; i < 2; ++i) {
+        location where = p.log.allocate(16, caching::queue::fresh, 0);
+        // The segment was sealed meanwhile; the next one has room.
+        for (; where == 0; where = p.log.allocate(16, caching::queue::fresh, 0)) hw::cpu_relax();
+        *p.log.at(where) = std::byte{7};
+        p.log.complete(where, 16, 7);
+      }
+    });
+  }
+  s.thread("seals", [&p] {
+    p.log.open(p.second, caching::queue::fresh, 0);  // seals the first
+    if (!p.log.is_complete(p.first)) return;
+    const std::uint32_t end = p.log[p.first].end;
+    require(p.log[p.first].complete.load() == end, "no writer is on its way");
+    for (std::uint32_t at = p.first == 0 ? 12 : 0; at < end; at += 16)
+      require(*p.log.at(p.log.begin_of(p.first) + at / caching::location_unit) == std::byte{7},
+              "what is complete is written");
+  });
+  s.at_end([&p] {
+    p.log.seal_open();
+    require(p.log.is_complete(p.first) && p.log.is_complete(p.second), "every writer was done");
+    require(p.log[p.first].end + p.log[p.second].end == (p.first == 0 || p.second == 0 ? 12U : 0U) + 4 * 16,
+            "room was handed out once");
+  });
+}
+
+// The whole -----------------------------------------------------------------------------------------------------------
+
+inline cache_changed store(byte_cache& c, std::string_view key, std::size_t bytes, char fill) {
+  return c.change(
+      byte_cache::hashed(key),
+      [&](const cache_entry*) {
+        cache_change change;
+        change.what = kind::store;
+        change.value_bytes = bytes;
+        change.flags = static_cast<unsigned char>(fill);
+        return change;
+      },
+      [&](char* to, const cache_entry*) {
+        to[0] = fill;
+        to[bytes - 1] = fill;
+      });
+}
+inline bool erase(byte_cache& c, std::string_view key) {
+  return c.change(
+              byte_cache::hashed(key),
+              [](const cache_entry* now) {
+                cache_change change;
+                if (now != nullptr) change.what = kind::erase;
+                return change;
+              },
+              [](char*, const cache_entry*) {})
+             .what == kind::erase;
+}
+/// The fill of the value, which must be whole; 0: there is none.
+inline char get(byte_cache& c, std::string_view key) {
+  char found = 0;
+  c.get(key, [&](const cache_entry& e) {
+    found = e.value.front();
+    require(e.value.back() == found && e.flags == static_cast<unsigned char>(found),
+            "a reader sees half of a value");
+  });
+  return found;
+}
+
+/// The clock stands: the kernel's would be another one in each run.
+struct one_cache {
+  std::atomic<std::uint32_t> clock{1};
+  byte_cache c{{.memory_limit = smallest, .largest_entry = smallest / 2, .clock = &clock}};
+};
+
+inline void values_are_whole(scene& s) {
+  auto& one = s.make<one_cache>();
+  store(one.c, "k", 20, 'a');
+  s.thread("sets", [&one] {
+    store(one.c, "k", 30, 'b');
+    require(get(one.c, "k") != 'a', "one's own change is seen");
+  });
+  s.thread("erases", [&one] {
+    erase(one.c, "k");
+    store(one.c, "k", 9'000, 'c');  // apart
+  });
+  s.thread("gets", [&one] {
+    const char first = get(one.c, "k");
+    if (first != 'a') require(get(one.c, "k") != 'a', "a value comes back");
+  });
+  s.at_end([&one] {
+    const char last = get(one.c, "k");
+    require(last == 'b' || last == 'c', "the last change counts");
+    require(one.c.statistics().entries == 1, "one key is one entry");
+  });
+}
+
+inline void changes_take_turns(scene& s) {
+  auto& one = s.make<one_cache>();
+  for (const char* name : {"a", "b"}) {
+    s.thread(name, [&one] {
+      for (int i = 0; i < 2; ++i) {
+        char next = 0;
+        one.c.change(
+            byte_cache::hashed("n"),
+            [&](const cache_entry* now) {
+              next = static_cast<char>(now == nullptr ? 1 : now->value.front() + 1);
+              cache_change change;
+              change.what = kind::store;
+              change.value_bytes = 1;
+              return change;
+            },
+            [&](char* to, const cache_entry*) { *to = next; });
+      }
+    });
+  }
+  s.at_end([&one] {
+    char sum = 0;
+    one.c.get("n", [&](const cache_entry& e) { sum = e.value.front(); });
+    require(sum == 4, "no change is lost");
+    require(one.c.statistics().entries == 1, "one key is one entry");
+  });
+}
+
+inline void a_flush_spares_what_comes_after(scene& s) {
+  auto& one = s.make<one_cache>();
+  store(one.c, "old", 20, 'o');
+  s.thread("flushes", [&one] {
+    one.c.flush();
+    require(get(one.c, "old") == 0, "what was flushed is gone");
+    store(one.c, "new", 20, 'n');
+    require(get(one.c, "new") == 'n', "what comes after stays");
+  });
+  s.thread("gets", [&one] {
+    if (get(one.c, "new") == 'n') require(get(one.c, "old") == 0, "what was flushed is gone");
+  });
+  s.at_end([&one] { require(get(one.c, "new") == 'n', "what comes after stays"); });
+}
+
+/// Nearly full of large values, so that a few more evict.
+struct full_cache : one_cache {
+  static constexpr std::size_t bytes = 7'900;
+  static std::string key(int i) { return std::to_string(i); }
+
+  full_cache() {
+    for (int i = 0; c.statistics().evictions == 0; ++i) {
+      store(c, key(i), bytes, 'v');
+      for (int hot = 0; hot < 12; ++hot) static_cast<void>(get(c, key(hot)));
+    }
+  }
+};
+
+inline void evictions_keep_what_they_move(scene& s) {
+  auto& full = s.make<full_cache>();
+  s.thread("evicts", [&full] {
+    for (int i = 0; i < 9; ++i)
+      require(store(full.c, "e" + full_cache::key(i), full_cache::bytes, 'e').outcome == cache_outcome::done,
+              "there is room");
+  });
+  s.thread("changes", [&full] {
+    store(full.c, "1", full_cache::bytes, 'w');
+    erase(full.c, "2");
+    require(get(full.c, "2") == 0, "what was erased does not come back");
+  });
+  s.thread("gets", [&full] {
+    for (const char* const key : {"0", "1", "2", "0"}) {
+      const char seen = get(full.c, key);
+      require(seen == 'v' || *key != '0', "what is asked for stays");
+      require(seen != 'e', "a reader sees another key's value");
+    }
+  });
+  s.at_end([&full] {
+    require(get(full.c, "2") == 0, "what was erased does not come back");
+    require(get(full.c, "1") != 'v', "an older value comes back");
+    require(full.c.statistics().used_bytes <= smallest + 16 * 1024, "the limit holds");
+  });
+}
+
+inline void changes_outlive_evictions(scene& s) {
+  auto& full = s.make<full_cache>();
+  s.thread("evicts", [&full] {
+    for (int i = 0; i < 9; ++i) store(full.c, "e" + full_cache::key(i), full_cache::bytes, 'e');
+  });
+  s.thread("changes", [&full] {
+    for (int i = 3; i < 12; ++i) {
+      store(full.c, full_cache::key(i), 20, 'w');
+      require(get(full.c, full_cache::key(i)) != 'v', "an older value comes back");
+    }
+  });
+  s.at_end([&full] {
+    for (int i = 3; i < 12; ++i) require(get(full.c, full_cache::key(i)) != 'v', "an older value comes back");
+  });
+}
+
+inline void two_evict(scene& s) {
+  auto& full = s.make<full_cache>();
+  for (const char* name : {"a", "b"}) {
+    s.thread(name, [&full, name] {
+      for (int i = 0; i < 5; ++i)
+        require(
+            store(full.c, name + full_cache::key(i), full_cache::bytes, *name).outcome == cache_outcome::done,
+            "there is room");
+    });
+  }
+  s.at_end([&full] {
+    std::uint64_t there = 0;
+    full.c.for_each([&](std::string_view, const cache_entry&) { ++there; });
+    require(there == full.c.statistics().entries, "what is counted is there");
+  });
+}
+
+template <class Visit>
+void for_each_scene(Visit&& visit) {
+  visit("split", a_split_hides_nothing);
+  visit("split beside writers", writers_go_on_beside_a_split);
+  visit("overflow", overflow_comes_and_goes);
+  visit("sealed", a_sealed_segment_takes_nothing_more);
+  visit("values", values_are_whole);
+  visit("turns", changes_take_turns);
+  visit("flush", a_flush_spares_what_comes_after);
+}
+/// Each run of these takes long.
+template <class Visit>
+void for_each_long_scene(Visit&& visit) {
+  visit("evictions", evictions_keep_what_they_move);
+  visit("changes beside evictions", changes_outlive_evictions);
+  visit("two evict", two_evict);
+}
+
+}  // namespace espalier::sim::cached

@@ -1,0 +1,33 @@
+// The cache under chosen schedules.
+
+#include "scheduled/cache_scenes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "scheduled/expect.hpp"
+
+namespace {
+
+using namespace espalier;
+
+sim::exploration_options long_runs() {
+  sim::exploration_options o;
+  o.step_budget = 400'000;
+  return o;
+}
+
+TEST(cache, hides_nothing_that_is_there) {
+  sim::cached::for_each_scene([](const char* name, void (*build)(sim::scene&)) {
+    SCOPED_TRACE(name);
+    sim::expect_kept(500, build, long_runs());
+  });
+}
+
+TEST(cache, evicts_nothing_else) {
+  sim::cached::for_each_long_scene([](const char* name, void (*build)(sim::scene&)) {
+    SCOPED_TRACE(name);
+    sim::expect_kept(60, build, long_runs());
+  });
+}
+
+}  // namespace
