@@ -23,6 +23,7 @@
 #include "espalier/cache/table.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pages.hpp"
+#include "espalier/hw/pause.hpp"
 
 // The operations, and evictions: S3-FIFO (Yang et al., SOSP 2023), segment by segment. New entries come into the queue
 // `fresh`, which keeps two of a hundred segments. Those that were asked for there go on into `proven`, whose oldest ones begin
@@ -240,10 +241,8 @@ bool byte_cache::state::make_progress(std::size_t bytes, effort& so_far) {
   constexpr unsigned yields = 100;
   constexpr unsigned sleeps = 1000;
   if (++so_far.waits > yields + sleeps) return false;
-  if (so_far.waits <= yields)
-    std::this_thread::yield();
-  else
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  hw::park();
+  if (so_far.waits > yields) std::this_thread::sleep_for(std::chrono::microseconds(100));
   return true;
 }
 
