@@ -69,7 +69,8 @@ bool read_number(std::string_view text, Number& number) noexcept {
 }
 
 char* put(char* at, std::string_view text) noexcept {
-  std::memcpy(at, text.data(), text.size());
+  // The text may be that of no value, without an address.
+  if (!text.empty()) std::memcpy(at, text.data(), text.size());
   return at + text.size();
 }
 char* put(char* at, std::uint64_t number) noexcept { return std::to_chars(at, at + 20, number).ptr; }

@@ -304,7 +304,7 @@ class worker {
     std::size_t room = 0;
     const bool shares = wanted <= shared_bytes && held <= shared_bytes / 2;
     if (shares) {
-      std::memcpy(shared_.data(), c.input.content().data(), held);
+      if (held != 0) std::memcpy(shared_.data(), c.input.content().data(), held);
       to = shared_.data() + held;
       room = shared_bytes - held;
     } else {
