@@ -23,6 +23,15 @@ TEST(cache, hides_nothing_that_is_there) {
   });
 }
 
+TEST(cache, hides_nothing_on_weak_memory) {
+  sim::exploration_options o;
+  o.model = sim::memory_model::weak;
+  sim::cached::for_each_weak_scene([&o](const char* name, void (*build)(sim::scene&)) {
+    SCOPED_TRACE(name);
+    sim::expect_kept(2'000, build, o);
+  });
+}
+
 TEST(cache, evicts_nothing_else) {
   sim::cached::for_each_long_scene([](const char* name, void (*build)(sim::scene&)) {
     SCOPED_TRACE(name);

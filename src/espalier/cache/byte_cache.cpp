@@ -582,8 +582,11 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
 
 void byte_cache::flush() noexcept {
   state& s = *state_;
-  s.flushed.store(s.next_version(), std::memory_order_release);  // order: flush, release
   const std::lock_guard held(s.mutex);
+  // A change that began from an entry ends before its flush, or sees it.
+  s.entries.between_changes([&s] {
+    s.flushed.store(s.next_version(), std::memory_order_release);  // order: flush, release
+  });
   s.log.find_all_loose();
 }
 

@@ -160,10 +160,10 @@ class byte_cache {
   void flush() noexcept;
 
   /// Calls visit(std::string_view key, const cache_entry&) for entries that are there all the time, and perhaps for others.
+  /// The visitor runs while changes of other keys wait: it may not block, nor use the cache.
   template <class Visitor>
   void for_each(Visitor&& visit) {
     for (std::size_t bucket = 0; bucket < buckets(); ++bucket) {
-      const auto guard = domain_.pin();
       each_of(bucket, std::addressof(visit),
               [](void* context, std::string_view key, const cache_entry& entry) {
                 (*static_cast<std::remove_reference_t<Visitor>*>(context))(key, entry);

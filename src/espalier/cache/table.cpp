@@ -36,10 +36,11 @@ table::table(memory_budget& budget)
 }
 
 void table::begin_move(std::size_t index) noexcept {
-  // relaxed: the odd shape publishes it; only the mover writes both.
-  moving_.store(index, std::memory_order_relaxed);
-  shape_.store(moved(shape_.load(std::memory_order_relaxed)),
-               std::memory_order_release);  // order (2): begin_move, release
+  // A reader that sees it sees at least the shape after the move before.
+  moving_.store(index, std::memory_order_release);  // order (2): begin_move, release
+  // relaxed: only the mover writes it.
+  const std::uint64_t shape = moved(shape_.load(std::memory_order_relaxed));
+  shape_.store(shape, std::memory_order_release);  // order (2): begin_move, release
 }
 
 void table::end_move(std::size_t more_buckets) noexcept {
@@ -76,9 +77,10 @@ void table::add(bucket& first, std::uint64_t word) noexcept {
     if ((there & is_link) == 0) {
       const std::uint32_t index = take_overflow();
       bucket& line = overflow_[index];
-      // A reader of the last slot finds its entry there, or behind the link.
-      line.slots[0].store(there, std::memory_order_relaxed);    // relaxed: the link publishes it
-      line.slots[1].store(word, std::memory_order_relaxed);     // relaxed: as above
+      // A reader of the last slot finds its entry there, or behind the link. A reader whose older link leads here, from another
+      // bucket, sees that entries have moved.
+      line.slots[0].store(there, std::memory_order_release);    // order (1): publish, release
+      line.slots[1].store(word, std::memory_order_release);     // order (1): publish, release
       last->store(is_link | index, std::memory_order_release);  // order (1): publish, release
       return;
     }

@@ -79,8 +79,8 @@ class table {
       const std::uint64_t shape = shape_.load(std::memory_order_acquire);  // order (2): find, acquire
       const std::size_t index = index_of(hash, shape);
       if (const found f = find_in(index, hash, is_it); f.at != nullptr) return f;
-      // relaxed: the mover wrote it before it made the shape odd.
-      const std::size_t moving = moving_.load(std::memory_order_relaxed);
+      // order (2): find, acquire: one that is newer than the shape comes with a newer shape
+      const std::size_t moving = moving_.load(std::memory_order_acquire);
       if (shape_.load(std::memory_order_acquire) == shape) {  // order (2): find, acquire
         if (!is_moving(shape) || moving != index) return {};
         const std::lock_guard held(lock_of(hash));
@@ -130,13 +130,15 @@ class table {
   [[nodiscard]] std::size_t buckets() const noexcept {
     return count_in(shape_.load(std::memory_order_acquire));  // order (2): find, acquire
   }
-  /// Calls visit(location) for each entry of a bucket, without the lock.
+  /// Calls visit(location) for each entry of a bucket, under its stripe's lock. One call for each bucket, by rising index,
+  /// visits what is there all the time: entries move to higher buckets only.
   template <class Visit>
-  void each_in(std::size_t index, Visit&& visit) const {
+  void each_in(std::size_t index, Visit&& visit) {
+    const std::lock_guard held(lock_of(index));
     for (const bucket* b = &buckets_[index]; b != nullptr;) {
       const bucket* next = nullptr;
       for (const slot& s : b->slots) {
-        const std::uint64_t word = s.load(std::memory_order_acquire);  // order (1): find, acquire
+        const std::uint64_t word = s.load(std::memory_order_relaxed);  // relaxed: the lock orders it
         if ((word & is_link) != 0)
           next = &overflow_at(word);
         else if (word != 0)
@@ -144,6 +146,13 @@ class table {
       }
       b = next;
     }
+  }
+  /// Calls f while no thread holds a stripe's lock.
+  template <class F>
+  void between_changes(F&& f) {
+    for (std::uint64_t i = 0; i <= stripe_mask_; ++i) stripes_[i].lock.lock();
+    f();
+    for (std::uint64_t i = 0; i <= stripe_mask_; ++i) stripes_[i].lock.unlock();
   }
   [[nodiscard]] std::size_t bytes() const noexcept {
     // relaxed: a count

@@ -11,6 +11,10 @@ void explore_all(scenes& all) {
   o.step_budget = 400'000;
   const auto run = [&](const char* name, void (*build)(sim::scene&)) { all.run(name, build, o); };
   sim::cached::for_each_scene(run);
+  sim::exploration_options weak;
+  weak.model = sim::memory_model::weak;
+  sim::cached::for_each_weak_scene(
+      [&](const char* name, void (*build)(sim::scene&)) { all.run(name, build, weak, 8); });
   sim::cached::for_each_long_scene(run);
 }
 
