@@ -42,7 +42,7 @@ class Oltp(Case):
                           "--index-placement", "shared_heap")
         self.assertEqual(done.stdout.count("conditions: 2 of 2 hold"), 3)
 
-    def test_each_protocol_ends_where_most_attempts_abort(self) -> None:
+    def test_each_protocol_ends_where_attempts_abort(self) -> None:
         done = self.ended(0, "oltp", "--workload", "ycsb-atc", "--rows", "100", "--accesses", "16", "--theta", "0.99",
                           "--threads", "8", "--transactions-each", "1000", "--cc", "all")
         self.assertEqual(done.stdout.count("conditions: 2 of 2 hold"), 3)
