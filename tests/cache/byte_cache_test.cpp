@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "espalier/cache/entry_log.hpp"
 #include "support/environment.hpp"
 #include "support/on_threads.hpp"
 
@@ -386,6 +387,19 @@ TEST(ByteCache, AReaderKeepsItsValueWhileItIsOverwrittenAndEvicted) {
     writer.join();
     EXPECT_EQ(e.value, value);
   });
+}
+
+TEST(ByteCache, ASegmentOfWhichLittleLivesWaitsForItsWriters) {
+  caching::memory_budget budget(mib);
+  caching::entry_log log(budget);
+  const std::uint32_t segment = log.take_free();
+  log.open(segment, caching::queue::fresh, 0);
+  const caching::location where = log.allocate(16, caching::queue::fresh, 0);
+  log.open(log.take_free(), caching::queue::fresh, 0);
+  EXPECT_EQ(log.take_loose(), caching::entry_log::none);
+  log.complete(where, 16, cache_entry::never);
+  EXPECT_EQ(log.take_loose(), segment);
+  EXPECT_EQ(log.take_loose(), caching::entry_log::none);
 }
 
 TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {

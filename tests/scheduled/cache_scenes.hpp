@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "espalier/cache/byte_cache.hpp"
 #include "espalier/cache/entry_log.hpp"
@@ -171,6 +172,7 @@ inline void a_sealed_segment_takes_nothing_more(scene& s) {
     entry_log log{budget};
     std::uint32_t first = log.take_free();
     std::uint32_t second = log.take_free();
+    unsigned loose = 0;
     parts() { log.open(first, caching::queue::fresh, 0); }
   };
   auto& p = s.make<parts>();
@@ -187,6 +189,7 @@ inline void a_sealed_segment_takes_nothing_more(scene& s) {
   }
   s.thread("seals", [&p] {
     p.log.open(p.second, caching::queue::fresh, 0);  // seals the first
+    if (p.log.take_loose() != entry_log::none) ++p.loose;
     if (!p.log.is_complete(p.first)) return;
     const std::uint32_t end = p.log[p.first].end;
     require(p.log[p.first].complete.load() == end, "no writer is on its way");
@@ -197,6 +200,8 @@ inline void a_sealed_segment_takes_nothing_more(scene& s) {
   s.at_end([&p] {
     p.log.seal_open();
     require(p.log.is_complete(p.first) && p.log.is_complete(p.second), "every writer was done");
+    while (p.log.take_loose() != entry_log::none) ++p.loose;
+    require(p.loose == 2, "what is nearly empty is found, also if it had writers");
     require(p.log[p.first].end + p.log[p.second].end == (p.first == 0 || p.second == 0 ? 12U : 0U) + 4 * 16,
             "room was handed out once");
   });
@@ -406,6 +411,35 @@ inline void two_evict(scene& s) {
   });
 }
 
+inline void room_that_was_not_used_is_counted_once(scene& s) {
+  auto& full = s.make<full_cache>();
+  s.thread("throws", [&full] {
+    for (int i = 0; i < 8; ++i) {
+      try {
+        full.c.change(
+            byte_cache::hashed("t"),
+            [](const cache_entry*) {
+              cache_change change;
+              change.what = kind::store;
+              change.value_bytes = full_cache::bytes;
+              return change;
+            },
+            [](char*, const cache_entry*) { throw 1; });
+      } catch (int) {
+      }
+    }
+  });
+  s.thread("evicts", [&full] {
+    for (int i = 0; i < 20; ++i) store(full.c, "e", full_cache::bytes, 'e');
+  });
+  s.at_end([&full] {
+    std::vector<std::string> keys;
+    full.c.for_each([&keys](std::string_view key, const cache_entry&) { keys.emplace_back(key); });
+    for (const std::string& key : keys) erase(full.c, key);
+    require(full.c.statistics().entry_bytes == 0, "what is gone is counted");
+  });
+}
+
 template <class Visit>
 void for_each_scene(Visit&& visit) {
   visit("split", a_split_hides_nothing);
@@ -431,6 +465,7 @@ void for_each_long_scene(Visit&& visit) {
   visit("evictions", evictions_keep_what_they_move);
   visit("changes beside evictions", changes_outlive_evictions);
   visit("two evict", two_evict);
+  visit("room", room_that_was_not_used_is_counted_once);
 }
 
 }  // namespace espalier::sim::cached

@@ -432,8 +432,9 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     void give() noexcept {
       if (where != 0) {
         entry::make_filler(of.log.at(where), bytes);
-        of.log.complete(where, bytes, 0);
+        // In this order: what is complete may be emptied, and used again.
         of.log.release(where, bytes);
+        of.log.complete(where, bytes, 0);
         where = 0;
       }
       if (apart.pages != nullptr) of.give(std::exchange(apart, {}));

@@ -93,12 +93,15 @@ std::uint32_t entry_log::take_loose() noexcept {
     loose_taken_.push_back(i);
     i = next;
   }
-  while (!loose_taken_.empty()) {
-    const std::uint32_t index = loose_taken_.back();
+  for (std::size_t i = loose_taken_.size(); i-- > 0;) {
+    const std::uint32_t index = loose_taken_[i];
     segment& s = segments_[index];
+    // One that has writers is looked at again: nothing may come that lists it once more.
+    if (s.is_listed && !is_complete(index)) continue;
+    loose_taken_[i] = loose_taken_.back();
     loose_taken_.pop_back();
     s.is_loose.store(false, std::memory_order_relaxed);  // relaxed: as in add_loose
-    if (s.is_listed && is_complete(index)) return index;
+    if (s.is_listed) return index;
   }
   return none;
 }
