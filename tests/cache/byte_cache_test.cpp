@@ -2,11 +2,14 @@
 
 #include "espalier/cache/byte_cache.hpp"
 
+#include <sys/mman.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -20,8 +23,19 @@
 #include <vector>
 
 #include "espalier/cache/entry_log.hpp"
+#include "support/allocation_failure.hpp"
 #include "support/environment.hpp"
 #include "support/on_threads.hpp"
+
+// Pages from the kernel fail as operator new does.
+extern "C" {
+void* __real_mmap(void*, std::size_t, int, int, int, off_t) noexcept;
+void* __wrap_mmap(void* at, std::size_t bytes, int access, int flags, int file, off_t offset) noexcept {
+  if (!espalier::test::allocation_must_fail()) return __real_mmap(at, bytes, access, flags, file, offset);
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
+}
 
 namespace espalier {
 namespace {
@@ -251,6 +265,78 @@ TEST(ByteCache, AnExceptionOfTheCallerChangesNothing) {
   EXPECT_EQ(t.value("a"), "kept");
   EXPECT_EQ(t.store("a", "after it").outcome, cache_outcome::done);
   EXPECT_EQ(t.value("a"), "after it");
+}
+
+TEST(ByteCache, ACacheThatLacksMemoryIsNotMade) {
+  const std::int64_t before = test::live_allocations();
+  for (std::uint64_t nth = 1;; ++nth) {
+    test::failure_plan plan{nth};
+    try {
+      const test::armed now(plan);
+      const byte_cache cache({.memory_limit = mib, .largest_entry = 1000});
+    } catch (const std::bad_alloc&) {
+      EXPECT_TRUE(plan.has_failed());
+    }
+    EXPECT_EQ(test::live_allocations(), before);
+    if (!plan.has_failed()) break;
+    ASSERT_LT(nth, 50U);
+  }
+}
+
+TEST(ByteCache, AChangeThatLacksMemoryChangesNothing) {
+  // In the smaller one entries are evicted meanwhile.
+  for (const std::size_t limit : {16 * mib, mib}) {
+    SCOPED_TRACE(limit);
+    unsigned refused = 0;
+    for (std::uint64_t nth = 1;; ++nth) {
+      const std::int64_t before = test::live_allocations();
+      test::failure_plan plan{nth};
+      {
+        timed t(limit);
+        std::map<std::string, std::string> model;
+        for (std::size_t i = 0; i < 60; ++i) {
+          const std::string key = key_of(i * 7 % 31);
+          const std::string value(i % 2 == 0 ? 90'000 : 3'000, static_cast<char>('a' + i % 26));
+          const bool erases = i % 5 == 4;
+          const std::optional<std::string> old = t.value(key);
+          const auto change = [&] {
+            if (!erases) return t.store(key, value).outcome == cache_outcome::done;
+            t.erase(key);
+            return true;
+          };
+          bool done = false;
+          try {
+            const test::armed now(plan);
+            done = change();
+          } catch (const std::bad_alloc&) {
+          }
+          if (!done) {
+            ++refused;
+            ASSERT_TRUE(plan.has_failed());
+            const auto left = t.value(key);
+            ASSERT_TRUE(left == old || (limit == mib && !left));
+            ASSERT_TRUE(change()) << "nothing fails now";
+          }
+          if (erases)
+            model.erase(key);
+          else
+            model[key] = value;
+          ASSERT_EQ(t.value(key), erases ? std::nullopt : std::optional(value));
+        }
+        std::uint64_t there = 0;
+        for (const auto& [key, value] : model) {
+          const auto seen = t.value(key);
+          ASSERT_TRUE(seen == value || (limit == mib && !seen));
+          there += seen.has_value() ? 1 : 0;
+        }
+        EXPECT_EQ(t.cache.statistics().entries, there);
+        EXPECT_EQ(t.cache.statistics().evictions == 0, limit != mib);
+      }
+      ASSERT_EQ(test::live_allocations(), before);
+      if (!plan.has_failed()) break;
+    }
+    EXPECT_GT(refused, 10U);
+  }
 }
 
 TEST(ByteCache, AgreesWithAModel) {

@@ -19,7 +19,8 @@
 //
 // Memory. All of it, the table included, stays below the limit: entries lie in segments, one behind the other, and the oldest
 // that no get asked for make room for new ones. A visitor of a get keeps the memory of what it sees; one that blocks makes
-// changes wait, and fail with out_of_memory in the end.
+// changes wait, and fail with out_of_memory in the end. A thread's first operation may throw std::bad_alloc, as may a
+// change of an entry with a large value: they keep accounts outside the limit. Nothing has changed then.
 //
 // Entries are asked by the whole key, of at most largest_key bytes.
 

@@ -77,8 +77,8 @@ void table::add(bucket& first, std::uint64_t word) noexcept {
     if ((there & is_link) == 0) {
       const std::uint32_t index = take_overflow();
       bucket& line = overflow_[index];
-      // A reader of the last slot finds its entry there, or behind the link. A reader whose older link leads here, from another
-      // bucket, sees that entries have moved.
+      // A reader of the last slot finds its entry there, or behind the link. A reader that an older link leads here, from
+      // another bucket, sees that entries have moved.
       line.slots[0].store(there, std::memory_order_release);    // order (1): publish, release
       line.slots[1].store(word, std::memory_order_release);     // order (1): publish, release
       last->store(is_link | index, std::memory_order_release);  // order (1): publish, release

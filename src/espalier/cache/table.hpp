@@ -130,8 +130,8 @@ class table {
   [[nodiscard]] std::size_t buckets() const noexcept {
     return count_in(shape_.load(std::memory_order_acquire));  // order (2): find, acquire
   }
-  /// Calls visit(location) for each entry of a bucket, under its stripe's lock. One call for each bucket, by rising index,
-  /// visits what is there all the time: entries move to higher buckets only.
+  /// Calls visit(location) for each entry of a bucket, under its stripe's lock. One call for each bucket, by rising
+  /// index, visits what is there all the time: entries move to higher buckets only.
   template <class Visit>
   void each_in(std::size_t index, Visit&& visit) {
     const std::lock_guard held(lock_of(index));
