@@ -488,6 +488,41 @@ TEST(ByteCache, ASegmentOfWhichLittleLivesWaitsForItsWriters) {
   EXPECT_EQ(log.take_loose(), caching::entry_log::none);
 }
 
+TEST(ByteCache, AFlushEndsWithTheSegmentsThatItFound) {
+  caching::memory_budget budget(mib);
+  caching::entry_log log(budget);
+  const std::uint32_t segment = log.take_free();
+  log.open(segment, caching::queue::fresh, 0);
+  log.complete(log.allocate(16'000, caching::queue::fresh, 0), 16'000, cache_entry::never);
+  EXPECT_FALSE(log.find_ended(1));
+  log.flush();
+  EXPECT_EQ(log.allocate(16, caching::queue::fresh, 0), 0U) << "it takes nothing from after the flush";
+  EXPECT_EQ(log.take_loose(), segment);
+  log.unlist(segment);
+  EXPECT_TRUE(log.find_ended(1)) << "a reader may be in it";
+  log.reclaim(segment);
+  EXPECT_FALSE(log.find_ended(1));
+}
+
+TEST(ByteCache, AFlushMakesRoomForAsMuchAgain) {
+  timed t(2 * mib, false);
+  // Of each lifetime, so that there is an open segment of each.
+  const auto fill = [&t] {
+    std::size_t stored = 0;
+    const std::string value(1'000, 'v');
+    while (t.store(key_of(stored), value, {.expires = 110 + static_cast<std::uint32_t>(stored % 3) * 10'000})
+               .outcome == cache_outcome::done)
+      ++stored;
+    return stored;
+  };
+  const std::size_t first = fill();
+  for (int i = 0; i < 3; ++i) {
+    t.cache.flush();
+    t.seconds = 101 + static_cast<std::uint32_t>(i);
+    EXPECT_EQ(fill(), first);
+  }
+}
+
 TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {
   byte_cache cache({.memory_limit = 3 * mib, .largest_entry = mib});
   const auto store = [&](std::string_view key, std::size_t bytes, char fill, std::uint32_t expires) {

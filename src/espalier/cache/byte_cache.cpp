@@ -251,7 +251,9 @@ bool byte_cache::state::evict(std::size_t bytes, unsigned threshold) {
   const std::uint32_t second = now();
   if (second != ends_seen) {
     ends_seen = second;
-    log.find_ended(second);
+    // Before versions come round no entry is of before a flush.
+    if (!log.find_ended(second))
+      flushed.store(0, std::memory_order_relaxed);  // relaxed: no reader sees such an entry
   }
   // Without a segment for survivors all would be evicted.
   if (spare != entry_log::none) {
@@ -588,7 +590,7 @@ void byte_cache::flush() noexcept {
   s.entries.between_changes([&s] {
     s.flushed.store(s.next_version(), std::memory_order_release);  // order: flush, release
   });
-  s.log.find_all_loose();
+  s.log.flush();
 }
 
 cache_statistics byte_cache::statistics() const {

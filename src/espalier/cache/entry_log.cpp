@@ -106,17 +106,25 @@ std::uint32_t entry_log::take_loose() noexcept {
   return none;
 }
 
-void entry_log::find_ended(std::uint32_t now) noexcept {
+bool entry_log::find_ended(std::uint32_t now) noexcept {
+  bool is_flushed = false;
   for (std::uint32_t i = 0; i < count_; ++i) {
+    // order (4): find_ended, acquire
+    if (segments_[i].is_flushed.load(std::memory_order_acquire)) is_flushed = true;
     if (!segments_[i].is_listed) continue;
     // relaxed: an end that moves now keeps an entry from nothing, which is looked at again.
     if (segments_[i].latest_end.load(std::memory_order_relaxed) <= now && is_complete(i)) add_loose(i);
   }
+  return is_flushed;
 }
 
-void entry_log::find_all_loose() noexcept {
+void entry_log::flush() noexcept {
+  seal_open();
   for (std::uint32_t i = 0; i < count_; ++i) {
-    if (segments_[i].is_listed && is_complete(i)) add_loose(i);
+    if (!segments_[i].is_listed) continue;
+    segments_[i].is_flushed.store(true,
+                                  std::memory_order_relaxed);  // relaxed: set and looked for under the mutex
+    add_loose(i);
   }
 }
 
@@ -159,6 +167,7 @@ bool entry_log::shrink_for(std::size_t bytes) noexcept {
 }
 
 void entry_log::reclaim(std::uint32_t index) noexcept {
+  segments_[index].is_flushed.store(false, std::memory_order_release);  // order (4): reclaim, release
   std::uint32_t first = free_.load(std::memory_order_relaxed);  // relaxed: the exchange below confirms it
   do {
     segments_[index].next_free.store(first, std::memory_order_relaxed);  // relaxed: order (4) publishes it

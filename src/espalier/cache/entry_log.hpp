@@ -19,7 +19,8 @@
 //   (1) complete (release) -> is_complete (acquire): what walks a segment sees each entry in it.
 //   (2) open (release) -> allocate (acquire): a segment that is found open has been reset.
 //   (3) add_loose (release) -> take_loose (acquire): the links of the list.
-//   (4) reclaim (release) -> take_free (acquire): the walker of a segment is done with it, and no reader is in it.
+//   (4) reclaim (release) -> take_free, find_ended (acquire): the walker of a segment is done with it, and no reader is
+//       in it.
 
 namespace espalier::caching {
 
@@ -79,6 +80,7 @@ class entry_log {
     std::atomic<std::uint32_t> live{0};          ///< bytes of entries that are still found
     std::atomic<std::uint32_t> latest_end{0};    ///< at least the end of each entry
     std::atomic<bool> is_loose{false};           ///< in the list of segments of which little lives
+    std::atomic<bool> is_flushed{false};         ///< what was in it at the last flush may still be found
     std::atomic<std::uint32_t> next_loose{none};
     std::atomic<std::uint32_t> next_free{none};
 
@@ -138,9 +140,10 @@ class entry_log {
   bool shrink_for(std::size_t bytes) noexcept;
   /// A segment of which at most half still lives; none: there is none.
   [[nodiscard]] std::uint32_t take_loose() noexcept;
-  /// Looks for segments whose entries have all ended.
-  void find_ended(std::uint32_t now) noexcept;
-  void find_all_loose() noexcept;
+  /// Looks for segments whose entries have all ended. False: no entry is left that was there at the last flush().
+  bool find_ended(std::uint32_t now) noexcept;
+  /// All entries are worth nothing any more. Seals all segments that are open.
+  void flush() noexcept;
 
   /// The oldest of a queue that is complete; none: there is none.
   [[nodiscard]] std::uint32_t oldest(queue in) const noexcept;
