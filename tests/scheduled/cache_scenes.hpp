@@ -3,7 +3,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "espalier/cache/table.hpp"
 #include "espalier/hw/pause.hpp"
 #include "sim/explore.hpp"
+#include "sim/history/recorder.hpp"
 
 // Scenes of the cache, for its test and its mutants: its table and its log by themselves, then the whole.
 
@@ -115,7 +118,8 @@ inline void overflow_comes_and_goes(scene& s) {
   });
   s.thread("another", [&t] {
     t.insert(numbers::elsewhere(19), 19);  // may get the line
-    t.erase(numbers::elsewhere(12), 12);
+    t.insert(numbers::elsewhere(20), 20);
+    t.erase(numbers::elsewhere(12), 12);  // the line stays
   });
   s.thread("finds", [&t] {
     require(t.has(numbers::hash_of(8), 8), "a reader misses what has moved");
@@ -124,7 +128,7 @@ inline void overflow_comes_and_goes(scene& s) {
   });
   s.at_end([&t] {
     for (std::uint64_t n = 1; n <= 9; ++n) require(t.has(numbers::hash_of(n), n), "an entry is lost");
-    for (std::uint64_t n = 11; n <= 19; ++n)
+    for (std::uint64_t n = 11; n <= 20; ++n)
       require(t.has(numbers::elsewhere(n), n) == (n != 12), "an entry is lost");
   });
 }
@@ -209,7 +213,8 @@ inline void a_sealed_segment_takes_nothing_more(scene& s) {
 
 // The whole -----------------------------------------------------------------------------------------------------------
 
-inline cache_changed store(byte_cache& c, std::string_view key, std::size_t bytes, char fill) {
+inline cache_changed store(byte_cache& c, std::string_view key, std::size_t bytes, char fill,
+                           std::uint32_t expires = cache_entry::never) {
   return c.change(
       byte_cache::hashed(key),
       [&](const cache_entry*) {
@@ -217,6 +222,7 @@ inline cache_changed store(byte_cache& c, std::string_view key, std::size_t byte
         change.what = kind::store;
         change.value_bytes = bytes;
         change.flags = static_cast<unsigned char>(fill);
+        change.expires = expires;
         return change;
       },
       [&](char* to, const cache_entry*) {
@@ -302,6 +308,105 @@ inline void changes_take_turns(scene& s) {
   });
 }
 
+/// A cache of numbers whose operations are recorded. Values that are even lie apart.
+struct recorded_cache : one_cache {
+  recorder log;
+
+  void start_with(std::uint64_t key, std::uint64_t value) {
+    change(key, [=](const auto&) { return value; });
+    log.initial(key, value);
+  }
+  std::optional<std::uint64_t> get(std::uint64_t key) {
+    log.begin(map_operation::find, key);
+    std::optional<std::uint64_t> found;
+    c.get(name_of(key), [&found](const cache_entry& e) { found = number_in(e); });
+    return end_with(found);
+  }
+  void set(std::uint64_t key, std::uint64_t value) {
+    log.begin(map_operation::insert_or_assign, key, value);
+    log.end(!change(key, [=](const auto&) { return value; }));
+  }
+  void add(std::uint64_t key, std::uint64_t value) {
+    log.begin(map_operation::insert, key, value);
+    log.end(!change(key, [=](const auto& now) { return now ? 0 : value; }));
+  }
+  void exchange(std::uint64_t key, std::uint64_t value) {
+    log.begin(map_operation::exchange, key, value);
+    end_with(change(key, [=](const auto&) { return value; }));
+  }
+  void increment(std::uint64_t key, std::uint64_t by) {
+    log.begin(map_operation::update, key, by);
+    end_with(change(key, [=, this](const auto& now) {
+      const std::uint64_t sum = now.value_or(0) + by;
+      log.stores(sum);
+      return sum;
+    }));
+  }
+  void erase(std::uint64_t key) {
+    log.begin(map_operation::erase, key);
+    log.end(cached::erase(c, name_of(key)));
+  }
+
+ private:
+  static std::string name_of(std::uint64_t key) { return std::to_string(key); }
+  static std::uint64_t number_in(const cache_entry& e) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, e.value.data(), sizeof(number));
+    return number;
+  }
+  std::optional<std::uint64_t> end_with(std::optional<std::uint64_t> before) {
+    log.end_with(before ? &*before : nullptr);
+    return before;
+  }
+  /// Stores next(the value now); 0: nothing. Returns the value before.
+  template <class Next>
+  std::optional<std::uint64_t> change(std::uint64_t key, Next&& next) {
+    std::optional<std::uint64_t> before;
+    std::uint64_t number = 0;
+    const std::string name = name_of(key);
+    c.change(
+        byte_cache::hashed(name),
+        [&](const cache_entry* now) {
+          before.reset();
+          if (now != nullptr) before = number_in(*now);
+          number = next(before);
+          cache_change change;
+          if (number != 0) change.what = kind::store;
+          change.value_bytes = number % 2 == 0 ? 9'000 : sizeof(number);
+          return change;
+        },
+        [&](char* to, const cache_entry*) { std::memcpy(to, &number, sizeof(number)); });
+    return before;
+  }
+};
+
+inline void a_key_is_linearizable(scene& s) {
+  auto& r = s.make<recorded_cache>();
+  r.start_with(1, 5);
+  s.thread("a", [&r] {
+    r.exchange(1, 10);
+    r.get(1);
+    r.increment(1, 3);
+    r.get(2);
+  });
+  s.thread("b", [&r] {
+    r.erase(1);
+    r.add(1, 20);
+    r.set(2, 7);
+  });
+  s.thread("c", [&r] {
+    r.get(1);
+    r.increment(1, 1);
+    r.get(1);
+    r.erase(2);
+  });
+  s.at_end([&r] {
+    r.get(1);
+    r.get(2);
+    r.log.check();
+  });
+}
+
 inline void a_flush_spares_what_comes_after(scene& s) {
   auto& one = s.make<one_cache>();
   store(one.c, "old", 20, 'o');
@@ -337,6 +442,109 @@ inline void the_later_flush_counts(scene& s) {
     require(get(one.c, "k") == 0, "what was flushed is gone");
   });
   s.at_end([&one] { require(get(one.c, "k") == 0, "what was flushed does not come back"); });
+}
+
+inline void entries_end(scene& s) {
+  auto& one = s.make<one_cache>();
+  s.thread("one", [&one] {
+    const auto amend = [&one](const cache_change& how) {
+      bool there = false;
+      one.c.change(
+          byte_cache::hashed("k"),
+          [&](const cache_entry* now) {
+            there = now != nullptr;
+            cache_change change = how;
+            change.what = there ? kind::amend : kind::keep;
+            return change;
+          },
+          [](char*, const cache_entry*) {});
+      return there;
+    };
+    cache_change how;
+    how.expires = 5;
+    store(one.c, "k", 20, 'k');
+    require(amend(how), "the entry is written again, with an end");
+    how.expires = 9;
+    require(amend(how), "the end moves");
+    one.clock = 8;
+    require(get(one.c, "k") == 'k', "it has not ended");
+    one.clock = 9;
+    require(get(one.c, "k") == 0, "it has ended");
+    require(!amend(how), "it has ended for changes too");
+    require(one.c.statistics().entries == 0, "a change takes what has ended");
+  });
+}
+
+inline void large_values_come_and_go(scene& s) {
+  auto& one = s.make<one_cache>();
+  s.thread("one", [&one] {
+    store(one.c, "kept", 20, 'k');
+    for (int i = 0; i < 20; ++i) {
+      require(store(one.c, "k", 400'000, 'l').outcome == cache_outcome::done, "there is room for two");
+      if (i % 3 == 0) erase(one.c, "k");
+    }
+    require(store(one.c, "k", smallest / 2, 'x').outcome == cache_outcome::too_large, "the key counts too");
+    require(get(one.c, "kept") == 'k' && get(one.c, "k") == 'l', "what is there stays");
+    require(one.c.statistics().evictions == 0, "what was overwritten makes room");
+    for (char i = 'A'; i < 'M'; ++i) {
+      require(store(one.c, std::string(1, i), 200'000, i).outcome == cache_outcome::done, "there is room");
+      require(get(one.c, std::string(1, i)) == i, "what is new is there");
+    }
+    std::uint64_t there = 0;
+    one.c.for_each([&there](std::string_view key, const cache_entry& e) {
+      require(e.value.front() == (key == "kept" ? 'k'
+                                  : key == "k"  ? 'l'
+                                                : key.front()),
+              "values are those of their keys");
+      ++there;
+    });
+    require(there == one.c.statistics().entries, "what is counted is there");
+    require(one.c.statistics().evictions != 0, "the oldest make room");
+    require(one.c.statistics().used_bytes <= smallest + 16 * 1024, "the limit holds");
+  });
+}
+
+inline void without_evictions_all_stay(scene& s) {
+  struct keeping {
+    std::atomic<std::uint32_t> clock{1};
+    byte_cache c{{.memory_limit = smallest, .largest_entry = smallest / 2, .evicts = false, .clock = &clock}};
+  };
+  auto& all = s.make<keeping>();
+  s.thread("one", [&all] {
+    const auto fill = [&all](const std::string& prefix) {
+      int stored = 0;
+      while (store(all.c, prefix + std::to_string(stored), 7'900, 'v').outcome == cache_outcome::done)
+        ++stored;
+      return stored;
+    };
+    const int stored = fill("k");
+    for (int i = 0; i < stored; ++i)
+      require(get(all.c, "k" + std::to_string(i)) == 'v', "nothing is evicted");
+    for (int i = 0; i < stored; ++i) {
+      if (i % 4 != 0) erase(all.c, "k" + std::to_string(i));
+    }
+    require(fill("n") >= stored / 2, "holes make room");
+    for (int i = 0; i < stored; i += 4)
+      require(get(all.c, "k" + std::to_string(i)) == 'v', "nothing is evicted");
+    all.c.flush();
+    all.clock = 2;
+    require(fill("f") == stored, "what was flushed makes room");
+    require(get(all.c, "k0") == 0, "what was flushed is gone");
+  });
+}
+
+inline void what_has_ended_goes_first(scene& s) {
+  auto& one = s.make<one_cache>();
+  s.thread("one", [&one] {
+    const auto fill = [&one](const std::string& prefix, int many, std::uint32_t expires) {
+      for (int i = 0; i < many; ++i) store(one.c, prefix + std::to_string(i), 7'900, 'v', expires);
+    };
+    fill("kept", 40, cache_entry::never);
+    fill("short", 60, 5);
+    one.clock = 5;
+    fill("new", 60, cache_entry::never);
+    require(one.c.statistics().evictions == 0, "what has ended makes room");
+  });
 }
 
 /// Nearly full of large values, so that a few more evict.
@@ -375,6 +583,21 @@ inline void evictions_keep_what_they_move(scene& s) {
     require(get(full.c, "2") == 0, "what was erased does not come back");
     require(get(full.c, "1") != 'v', "an older value comes back");
     require(full.c.statistics().used_bytes <= smallest + 16 * 1024, "the limit holds");
+  });
+}
+
+inline void a_flush_outlives_evictions(scene& s) {
+  auto& full = s.make<full_cache>();
+  s.thread("flushes", [&full] {
+    const std::uint64_t before = full.c.statistics().evictions;
+    full.c.flush();
+    for (std::uint32_t i = 0; i < 12; ++i) {
+      full.clock = 2 + i;
+      store(full.c, "n" + full_cache::key(static_cast<int>(i)), full_cache::bytes, 'n');
+      for (int old = 0; old < 100; old += 7)
+        require(get(full.c, full_cache::key(old)) == 0, "what was flushed is gone");
+    }
+    require(full.c.statistics().evictions == before, "what was flushed makes room");
   });
 }
 
@@ -449,6 +672,8 @@ void for_each_scene(Visit&& visit) {
   visit("sealed", a_sealed_segment_takes_nothing_more);
   visit("values", values_are_whole);
   visit("turns", changes_take_turns);
+  visit("history", a_key_is_linearizable);
+  visit("ends", entries_end);
   visit("flush", a_flush_spares_what_comes_after);
   visit("flush beside a change", a_flush_takes_what_comes_from_before);
   visit("two flushes", the_later_flush_counts);
@@ -465,6 +690,10 @@ void for_each_long_scene(Visit&& visit) {
   visit("evictions", evictions_keep_what_they_move);
   visit("changes beside evictions", changes_outlive_evictions);
   visit("two evict", two_evict);
+  visit("flush beside evictions", a_flush_outlives_evictions);
+  visit("ended", what_has_ended_goes_first);
+  visit("large values", large_values_come_and_go);
+  visit("no evictions", without_evictions_all_stay);
   visit("room", room_that_was_not_used_is_counted_once);
 }
 

@@ -122,8 +122,8 @@ void entry_log::flush() noexcept {
   seal_open();
   for (std::uint32_t i = 0; i < count_; ++i) {
     if (!segments_[i].is_listed) continue;
-    segments_[i].is_flushed.store(true,
-                                  std::memory_order_relaxed);  // relaxed: set and looked for under the mutex
+    // relaxed: it is looked at under the mutex
+    segments_[i].is_flushed.store(true, std::memory_order_relaxed);
     add_loose(i);
   }
 }
