@@ -391,6 +391,8 @@ class runtime {
     make_room(me, by);
     const std::uint32_t turn = by.end;
     message& m = by.to->slot(turn);
+    // Servers' caches have the lines of free slots. The one after the next comes back while this message is written.
+    if (turn + 2 - by.first <= by.to->mask) hw::request_to_write(&by.to->slot(turn + 2));
     Call::write(m, std::forward<Source>(operation));
     m.post(Call::run, target, me.depth + 1);
     // While the line travels.
