@@ -39,7 +39,8 @@
 //
 // An update of an entry takes no lock: it compares and exchanges key and word in one step. That finds the key in its slot
 // only while the entry is in the map. (Where words do not have 8 bytes, or the processor has no such step, it takes the lock
-// as an insert does.) A split or a merge takes the entries from their slots: first all keys, and then the words.
+// as an insert does.) A split, a merge, or a leaf that shares with its neighbour moves no more entries than have to go, and
+// those of the giving leaf that are not at home. It takes them from their slots: first all keys, and then the words.
 //
 // Invariants
 //   (H1) No two slots have the same key, but for slots without an entry.
@@ -49,11 +50,13 @@
 //   (H4) A slot has a key only while its entry is in the map, and this is the only slot that has it.
 //   (H5) While the leaf is ordered, the slot of each entry is one of the order. Its key has not changed since, or it has none:
 //        an erase ends the order before it releases the lock.
-//   (H6) While a key leaves its slot otherwise than by an erase, and while the range changes, the lock is held without readers,
+//   (H6) `in_use` has the slots with entries, and is read and written with the lock.
+//   (H7) While a key leaves its slot otherwise than by an erase, and while the range changes, the lock is held without readers,
 //        and `placement` is changing. Behind that it has another version, or is obsolete.
 //
-// What concerns one entry takes the lock beside readers. An insert marks groups, stores the word, and then stores the key,
-// which makes the entry visible; an update stores the word. Readers see the leaf before it or behind it. An erase removes
+// What concerns one entry takes the lock beside readers. An insert learns from the line of the lock which slots are free, so
+// it waits for no group on its way but the one where it looks for its key. It marks groups, stores the word, and then stores
+// the key, which makes the entry visible; an update stores the word. Readers see the leaf before it or behind it. An erase removes
 // the key and renews the version: a reader of the lock that has seen the key does not validate if a later insert has used the
 // slot.
 //
@@ -67,8 +70,8 @@
 // sync/optimistic_lock.hpp.
 //
 // Orderings
-//   (1) update (seq_cst) -> take (seq_cst): an update that still finds the key comes before the fence, and the take then
-//       reads its word.
+//   (1) update (seq_cst) -> give (seq_cst): an update that still finds the key comes before the fence, and the leaf that
+//       gives the entry then reads its word.
 
 namespace espalier::btree {
 
@@ -122,6 +125,34 @@ class entry_counts {
   std::uint64_t all_ = 0;  ///< from the lowest byte on: the entries, the state, the slots
 };
 
+/// Which slots have entries.
+template <unsigned Groups, unsigned InGroup>
+class slots_in_use {
+ public:
+  /// A bit for each slot of the group that has no entry.
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] unsigned free_in(const Witness& w, unsigned g) const noexcept {
+    return static_cast<unsigned>(~words_[g / groups_each].get(w) >> place_of(g)) & ((1U << InGroup) - 1);
+  }
+  template <class Witness>
+  [[gnu::always_inline]] void take(const Witness& w, unsigned g, unsigned slot) noexcept {
+    auto& some = words_[g / groups_each];
+    some.set(w, some.get(w) | std::uint64_t{1} << (place_of(g) + slot));
+  }
+  template <class Witness>
+  [[gnu::always_inline]] void give(const Witness& w, unsigned g, unsigned slot) noexcept {
+    auto& some = words_[g / groups_each];
+    some.set(w, some.get(w) & ~(std::uint64_t{1} << (place_of(g) + slot)));
+  }
+
+ private:
+  static constexpr unsigned width = InGroup <= 4 ? 4 : 8;
+  static constexpr unsigned groups_each = 64 / width;
+  [[nodiscard]] static constexpr unsigned place_of(unsigned g) noexcept { return g % groups_each * width; }
+
+  std::array<optimistic_field<std::uint64_t>, (Groups + groups_each - 1) / groups_each> words_;
+};
+
 template <class Word, unsigned Capacity>
 struct hashed_leaf : node_base {
   using key_type = std::uint64_t;
@@ -131,19 +162,20 @@ struct hashed_leaf : node_base {
   static constexpr unsigned capacity = Capacity;
   /// With so many entries it is full: more of them would be far from their homes.
   static constexpr unsigned most =
-      capacity < 64 ? capacity : std::min(capacity - capacity / 16, (capacity / in_group - 1) * in_group);
+      capacity < 64 ? capacity : std::min(capacity - capacity / 32, (capacity / in_group - 1) * in_group);
   /// As many as the capacity asks for, and enough for `most` entries in all groups but one.
   static constexpr unsigned groups =
       capacity < 64 ? (capacity + in_group - 1) / in_group + 1 : capacity / in_group;
   /// Of a group.
   static constexpr unsigned marks = 4;
   static constexpr unsigned bits = std::numeric_limits<std::uint64_t>::digits;
+  static constexpr key_type largest = std::numeric_limits<key_type>::max();
   static_assert(in_group >= 4 && in_group <= 7);
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = capacity / 4;
   /// A neighbour that has no more of them gets half of what a full leaf has more. So leaves are fuller: with keys that
-  /// come in random order 75 %, and not 65.
-  static constexpr unsigned few_for_a_neighbour = std::min(capacity * 7 / 10, most - 2);
+  /// come in random order 75 %, and not 68.
+  static constexpr unsigned few_for_a_neighbour = std::min(capacity * 5 / 8, most - 2);
   /// What a split leaves in a leaf.
   static constexpr unsigned fewest = 1;
   using content = entries<key_type, Word, 2 * capacity>;
@@ -273,6 +305,7 @@ struct hashed_leaf : node_base {
     } else {
       result.left = count(w) - 1;
       counts.set(w, entry_counts::not_ordered(result.left));
+      in_use.give(w, where.group, where.slot);
       result.what = effect::erased;
     }
     return result;
@@ -294,7 +327,7 @@ struct hashed_leaf : node_base {
   /// Appends the entries in order.
   template <class Witness>
   void copy_to(const Witness& w, const less& by, content& to, const key_type = {}) const noexcept {
-    copy_to(w, by, to, 0, std::numeric_limits<key_type>::max());
+    copy_to(w, by, to, 0, largest);
   }
   /// Those with keys from `first` to `last`.
   template <class Witness>
@@ -304,34 +337,53 @@ struct hashed_leaf : node_base {
     gather(w, first, last, some);
     append_in_order(by, some, to, [&](std::size_t i) { return word_in(some.slot[i]).get(w); });
   }
-  /// Moves all entries.
-  template <class Witness>
-  [[gnu::noinline]] void take_to(const Witness& w, const less& by, content& to,
-                                 const key_type = {}) noexcept {
-    gathered of_leaf;
-    gather(w, first_covered(w), last_covered(w), of_leaf);
-    for (unsigned g = 0; g < groups; ++g) {
-      for (unsigned i = 0; i < in_group; ++i) all[g].key(i).set(w, absent_in(g));
-    }
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // order (1): take, seq_cst
-    append_in_order(by, of_leaf, to, [&](std::size_t i) { return word_in(of_leaf.slot[i]).get(w); });
-    for (auto& some : passed) some.set(w, 0);
-    counts.set(w, {});
-  }
-  /// Adds entries. There is room for them. First those that have room at home: the others might take it.
+  /// Adds entries. There is room for them.
   template <class Witness>
   [[gnu::noinline]] void assign(const Witness& w, const content& from, unsigned first,
                                 unsigned last) noexcept {
-    std::array<std::uint16_t, capacity> others;
-    unsigned left = 0;
-    for (; first < last; ++first) {
-      const unsigned home = mark_of(from.key[first]) / marks;
-      if (const unsigned room = room_in(w, home); room != 0)
-        put_there(w, home, room, from.key[first], from.slot[first]);
-      else
-        others[left++] = static_cast<std::uint16_t>(first);
-    }
-    for (unsigned i = 0; i < left; ++i) put(w, from.key[others[i]], from.slot[others[i]]);
+    place_all(
+        w, last - first, [&](unsigned i) { return from.key[first + i]; },
+        [&](unsigned i) { return from.slot[first + i]; });
+    counts.set(w, entry_counts::not_ordered(count(w) + last - first));
+  }
+
+  // Leaves that give and get entries are held without readers, and their placements are changing.
+
+  /// Gives a fresh leaf, which becomes the right neighbour, the upper half of the entries. Where the key for which there is to
+  /// be room lies before or behind all of them, one of the leaves keeps all but one. Returns the smallest key that the
+  /// right one may have.
+  template <class Witness>
+  [[gnu::noinline]] key_type give_half(const Witness& w, hashed_leaf& fresh, key_type coming) noexcept {
+    const gathered mine = gather_all(w);
+    const std::size_t rank = coming > mine.largest    ? mine.count - fewest
+                             : coming < mine.smallest ? fewest
+                                                      : (mine.count + 1) / 2;
+    const key_type separator = key_between(mine, rank);
+    give(w, mine, separator, largest, fresh, w);
+    return separator;
+  }
+  /// Gives the right neighbour, which has room for them, the entries from about that rank on: neither none nor all. Returns
+  /// as above.
+  template <class Witness, class OtherWitness>
+  [[gnu::noinline]] key_type give_those_behind(const Witness& w, unsigned rank, hashed_leaf& right,
+                                               const OtherWitness& ow) noexcept {
+    const gathered mine = gather_all(w);
+    const key_type separator = key_between(mine, rank);
+    give(w, mine, separator, largest, right, ow);
+    return separator;
+  }
+  /// The same for the left one.
+  template <class Witness, class OtherWitness>
+  [[gnu::noinline]] key_type give_those_before(const Witness& w, unsigned rank, hashed_leaf& left,
+                                               const OtherWitness& ow) noexcept {
+    const gathered mine = gather_all(w);
+    const key_type separator = key_between(mine, rank);
+    give(w, mine, 0, separator - 1, left, ow);
+    return separator;
+  }
+  template <class Witness, class OtherWitness>
+  [[gnu::noinline]] void give_all(const Witness& w, hashed_leaf& other, const OtherWitness& ow) noexcept {
+    give(w, gather_all(w), 0, largest, other, ow);
   }
 
   // The order that scans make. It needs a version: the section in which a scan reads it, and the entries, is to be validated.
@@ -348,7 +400,7 @@ struct hashed_leaf : node_base {
       return false;
     }
     gathered some;
-    gather(seen, 0, std::numeric_limits<key_type>::max(), some);
+    gather(seen, 0, largest, some);
     if (!seen.validate()) return false;
     entries<key_type, std::uint8_t, most> sorted;
     append_in_order(less{}, some, sorted,
@@ -419,6 +471,12 @@ struct hashed_leaf : node_base {
   /// taken it from those that write it. Inlined: g++ removes calls of functions that only request.
   [[gnu::always_inline]] void request_lock() const noexcept { __builtin_prefetch(this); }
 
+  /// Requests the lines of an insert beside those of a search: half of the keys that come to a leaf find their home full.
+  [[gnu::always_inline]] void request_room(const key_type k) const noexcept {
+    request_lock();
+    __builtin_prefetch(&all[next_mark(mark_of(k), k) / marks]);
+  }
+
   /// Requests the lines of a leaf that a search for the key is likely to read.
   static void request(const node_base* node, const key_type k) noexcept {
     const auto* const of_it = static_cast<const hashed_leaf*>(node);
@@ -437,6 +495,8 @@ struct hashed_leaf : node_base {
     for (unsigned g = 0; g < groups; ++g) {
       for (unsigned i = 0; i < in_group; ++i) {
         const key_type k = all[g].key(i).get(rest);
+        if ((in_use.free_in(rest, g) >> i & 1U) != unsigned{k == absent_in(g)})
+          return "a leaf does not know which of its slots have entries";
         if (k == absent_in(g)) continue;
         ++n;
         if (!covers(rest, k)) return "a leaf does not cover a key that it has";
@@ -452,6 +512,7 @@ struct hashed_leaf : node_base {
     return {member_of(*this, "lock", lock),
             member_of(*this, "level", level),
             member_of(*this, "numbers of entries", counts),
+            member_of(*this, "slots in use", in_use),
             member_of(*this, "order", order),
             member_of(*this, "version of the placement", placement),
             member_of(*this, "marks of passed groups", passed, passed.size()),
@@ -486,7 +547,7 @@ struct hashed_leaf : node_base {
   [[nodiscard]] rank_range begin_of_scan(const Section& seen, unsigned known, key_type k) const noexcept {
     const unsigned step = sample.step_of(known);
     if constexpr (Reverse) {
-      if (k == std::numeric_limits<key_type>::max()) return {0, 0};
+      if (k == largest) return {0, 0};
       const rank_range behind = sample.likely_ranks(seen, step, known, k);
       return {known - behind.last, known - behind.first};
     } else {
@@ -668,12 +729,6 @@ struct hashed_leaf : node_base {
     }
   }
 
-  /// A bit for each slot of the group that has no entry.
-  template <class Witness>
-  [[nodiscard]] unsigned room_in(const Witness& w, unsigned g) const noexcept {
-    return with_key(w, g, absent_in(g), hw::vectors());
-  }
-
   struct gathered {
     static constexpr std::size_t room = (groups + 2) * in_group;  // as gather_pairs() needs it
     std::array<key_type, room> key;
@@ -682,6 +737,12 @@ struct hashed_leaf : node_base {
     key_type smallest;
     key_type largest;
   };
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] gathered gather_all(const Witness& w) const noexcept {
+    gathered some;
+    gather(w, 0, largest, some);
+    return some;
+  }
   /// Gathers the keys from `first` to `last`, with their slots.
   template <class Witness>
   void gather(const Witness& w, key_type first, key_type last, gathered& to) const noexcept {
@@ -777,41 +838,127 @@ struct hashed_leaf : node_base {
     }
   }
 
-  /// The leaf is not full.
+  /// One more than there are: a loop without a branch stores behind the last one.
+  static constexpr unsigned room_for_all = most + 1;
+  /// A key such that about `rank` of the entries, of which there are two at least, have smaller ones: one of them at least
+  /// has, and one has not.
+  [[nodiscard]] static key_type key_between(const gathered& some, std::size_t rank) noexcept {
+    if (rank <= 1) return some.smallest + 1;
+    if (rank + 1 >= some.count) return some.largest;
+    const auto width = static_cast<unsigned>(std::bit_width(some.largest - some.smallest));
+    const unsigned shift = width > part_bits ? width - part_bits : 0;
+    std::array<std::uint8_t, 1U << part_bits> parts{};
+    for (std::size_t i = 0; i < some.count; ++i) ++parts[(some.key[i] - some.smallest) >> shift];
+    std::size_t part = 0;
+    std::size_t before = 0;
+    while (before + parts[part] < rank) before += parts[part++];
+    // The ends of a part divide well if it has few entries.
+    const std::size_t behind = before + parts[part];
+    if (before != 0 && rank - before < some.count / 16) return some.smallest + (key_type{part} << shift);
+    if (behind != some.count && behind - rank < some.count / 16)
+      return some.smallest + (key_type{part + 1} << shift);
+    auto keys = some.key;
+    const auto at = keys.begin() + static_cast<std::ptrdiff_t>(rank);
+    std::nth_element(keys.begin(), at, keys.begin() + static_cast<std::ptrdiff_t>(some.count));
+    return *at;
+  }
+  /// Moves the entries from one key to another, and those home for which there is room then.
+  template <class Witness, class OtherWitness>
+  [[gnu::noinline]] void give(const Witness& w, const gathered& mine, key_type first, key_type last,
+                              hashed_leaf& other, const OtherWitness& ow) noexcept {
+    const key_type range = last - first;
+    std::array<std::uint8_t, room_for_all> going;
+    std::array<std::uint8_t, room_for_all> again;
+    unsigned goes = 0;
+    unsigned stays = 0;
+    for (unsigned i = 0; i < mine.count; ++i) {
+      const key_type k = mine.key[i];
+      const bool is_going = k - first <= range;
+      going[goes] = static_cast<std::uint8_t>(i);
+      again[stays] = static_cast<std::uint8_t>(i);
+      goes += unsigned{is_going};
+      stays += static_cast<unsigned>(!is_going && mark_of(k) / marks != mine.slot[i] / in_group);
+    }
+    const auto leave = [&](unsigned i) {
+      const auto slot = static_cast<unsigned>(mine.slot[i]);
+      all[slot / in_group].key(slot % in_group).set(w, absent_in(slot / in_group));
+      in_use.give(w, slot / in_group, slot % in_group);
+    };
+    for (unsigned i = 0; i < goes; ++i) leave(going[i]);
+    for (unsigned i = 0; i < stays; ++i) leave(again[i]);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // order (1): give, seq_cst
+    const auto placed = [&](hashed_leaf& to, const auto& tw, unsigned many, const auto& which) {
+      std::array<Word, room_for_all> words;
+      for (unsigned i = 0; i < many; ++i) words[i] = word_in(mine.slot[which[i]]).get(w);
+      to.place_all(
+          tw, many, [&](unsigned i) { return mine.key[which[i]]; }, [&](unsigned i) { return words[i]; });
+    };
+    for (auto& some : passed) some.set(w, 0);
+    placed(other, ow, goes, going);
+    placed(*this, w, stays, again);
+    counts.set(w, entry_counts::not_ordered(static_cast<unsigned>(mine.count) - goes));
+    other.counts.set(ow, entry_counts::not_ordered(other.count(ow) + goes));
+  }
+
+  /// Adds entries that are not counted yet. There is room for them. First those that have room at home: the others might take
+  /// it.
+  template <class Witness, class KeyAt, class WordAt>
+  void place_all(const Witness& w, unsigned many, const KeyAt& key_at, const WordAt& word_at) noexcept {
+    std::array<std::uint8_t, room_for_all> others;
+    unsigned left = 0;
+    for (unsigned i = 0; i < many; ++i) {
+      const key_type k = key_at(i);
+      const unsigned home = mark_of(k) / marks;
+      if (const unsigned free = in_use.free_in(w, home); free != 0)
+        store_at(w, {home, static_cast<unsigned>(std::countr_zero(free)), false}, k, word_at(i));
+      else
+        others[left++] = static_cast<std::uint8_t>(i);
+    }
+    for (unsigned i = 0; i < left; ++i) {
+      const key_type k = key_at(others[i]);
+      store_at(w, spot_for(w, k), k, word_at(others[i]));
+    }
+  }
+  /// Where the key goes. The leaf is not full.
   template <class Witness>
-  [[gnu::always_inline]] void put(const Witness& w, key_type k, Word v) noexcept {
+  [[nodiscard, gnu::always_inline]] spot spot_for(const Witness& w, key_type k) noexcept {
     unsigned at = mark_of(k);
-    unsigned room = room_in(w, at / marks);
-    for (; room == 0; room = room_in(w, at / marks)) {
+    unsigned free = in_use.free_in(w, at / marks);
+    for (; free == 0; free = in_use.free_in(w, at / marks)) {
       // Finds read the line of the marks: it is written as seldom as may be.
       if (marked(w, at) == 0) mark(w, at);
       at = next_mark(at, k);
     }
-    put_there(w, at / marks, room, k, v);
+    return {at / marks, static_cast<unsigned>(std::countr_zero(free)), false};
   }
-  /// In a group that has room.
   template <class Witness>
-  [[gnu::always_inline]] void put_there(const Witness& w, unsigned g, unsigned room, key_type k,
-                                        Word v) noexcept {
-    const unsigned slot = first_of(room);
-    all[g].word(slot).set(w, v);
+  [[gnu::always_inline]] void store_at(const Witness& w, const spot& where, key_type k, Word v) noexcept {
+    all[where.group].word(where.slot).set(w, v);
+    in_use.take(w, where.group, where.slot);
+    all[where.group].key(where.slot).set(w, k);
+  }
+  template <class Witness>
+  [[gnu::always_inline]] void put(const Witness& w, key_type k, Word v) noexcept {
+    const spot where = spot_for(w, k);
     // Before the key: what a thread finds, its scans visit.
-    counts.set(w, counts.get(w).with(g * in_group + slot));
-    all[g].key(slot).set(w, k);
+    counts.set(w, counts.get(w).with(where.group * in_group + where.slot));
+    store_at(w, where, k, v);
   }
 
  public:
-  // With the lock, what inserts and erases write, and finds do not read.
+  // With the lock in a line, what inserts and erases write, and finds do not read.
   optimistic_field<entry_counts> counts;
 
  private:
+  slots_in_use<groups, in_group> in_use;
   leaf_order<most> order;
 
   // A line for finds.
   static constexpr unsigned words_of_marks = (groups * marks + bits - 1) / bits;
   static constexpr std::size_t read_by_finds = (3 + words_of_marks) * sizeof(std::uint64_t);
-  static constexpr std::size_t before_them =
-      sizeof(node_base) + sizeof(entry_counts) + sizeof(leaf_order<most>);
+  static constexpr std::size_t before_them = sizeof(node_base) + sizeof(entry_counts) +
+                                             sizeof(slots_in_use<groups, in_group>) +
+                                             sizeof(leaf_order<most>);
   static constexpr bool share_a_line =
       before_them % hw::cache_line_bytes + read_by_finds <= hw::cache_line_bytes;
 

@@ -27,7 +27,7 @@
 // that has an order, or in a sorted copy of a part. tree.hpp has splits and merges: optimistic lock coupling, as in
 // olc_btree.hpp. A full leaf shares with a neighbour before it is split.
 //
-// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H6) of hashed_leaf.hpp.
+// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H7) of hashed_leaf.hpp.
 //
 // Progress. All operations may wait: for a split or a merge of a node on their way, inserts and erases also for the lock of
 // a leaf. Updates of a key that is present are lock-free but for that, where words have 8 bytes. A thread holds locks for
@@ -175,8 +175,11 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
                                                                      unsigned attempts) const {
     leaf* const of_key = this->guess_leaf(key);
     if (of_key == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
-    // An update does not even read that line.
-    if (wanted.present != change::where_present::store) of_key->request_lock();
+    // An update does not even read the line of the lock.
+    if (wanted.insert_where_absent)
+      of_key->request_room(key);
+    else if (wanted.present != change::where_present::store)
+      of_key->request_lock();
     const auto seen = of_key->placement.try_read();
     if (!seen.steady() || !of_key->covers(unvalidated{}, key)) return std::nullopt;
     auto where = of_key->seek(unvalidated{}, this->order(), key);
@@ -348,7 +351,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
 
   template <class KeyAt>
   void do_request(guard_type&, std::size_t count, const KeyAt& key_at) const noexcept {
-    static_cast<void>(guess(count, key_at));
+    const guesses_of_batch at = guess(count, key_at);
+    for (std::size_t i = 0; i < count && at.leaves[i] != nullptr; ++i)
+      at.leaves[i]->request_room(at.images[i]);
   }
   std::size_t do_find_batch(guard_type&, std::span<const Key> keys,
                             std::span<std::optional<Value>> results) const {

@@ -283,6 +283,8 @@ struct inner_node : Base {
     const auto* const in_part = reinterpret_cast<const inner_node*>(
         reinterpret_cast<const char*>(this) + key.template part_of<each>(unvalidated{}, k, width));
     const auto* const first = reinterpret_cast<const char*>(&in_part->child[0]);
+    // So the lines of the children come while the search waits for those of the keys.
+    for (std::size_t at = 0; at < each * key.part; at += hw::cache_line_bytes) __builtin_prefetch(first + at);
     const std::size_t before = in_part->key.template not_above_in_part<each>(unvalidated{}, k, width);
     return reinterpret_cast<decltype(&child[0])>(first + before)->get(unvalidated{});
   }
@@ -561,23 +563,13 @@ inline constexpr bool covers_a_range =
 template <class Node>
 inline constexpr bool has_placement = requires(Node& n) { n.placement; };
 
-/// Appends what a node has, before it is distributed anew.
-template <class Node, class Witness, class Compare, class Key>
-void take(Node& n, const Witness& w, const Compare& less, typename Node::content& all,
-          const Key& before_first) {
-  if constexpr (requires { n.take_to(w, less, all, before_first); })
-    n.take_to(w, less, all, before_first);
-  else
-    n.copy_to(w, less, all, before_first);
-}
-
 /// Moves the upper half of a node into a fresh one, which is to become its right neighbour. Returns the separator. Where
 /// the key for which there is to be room lies before or behind all entries, the other node keeps nearly all of them: keys
 /// that come in order fill their nodes.
 template <class Key, class Node, class Witness, class Compare>
 Key split(Node& n, const Witness& w, const Compare& less, Node& fresh, const Key& coming) {
   typename Node::content all;
-  take(n, w, less, all, Key{});
+  n.copy_to(w, less, all, Key{});
   assert(all.count > 1 && "the separator is the key of an entry that goes to the right");
   unsigned middle = (all.count + 1) / 2;
   if (all.count > 1 && all.count <= Node::capacity) {  // more of them may not fit the other form of a leaf
@@ -588,35 +580,57 @@ Key split(Node& n, const Witness& w, const Compare& less, Node& fresh, const Key
   }
   fresh.assign(w, all, middle, all.count);
   n.assign(w, all, 0, middle);
-  if constexpr (covers_a_range<Node>) {
-    fresh.cover(w, all.key[middle], n.last_covered(w));
-    n.cover(w, n.first_covered(w), all.key[middle] - 1);
-  }
   return all.key[middle];
 }
+/// The same of a leaf that moves no other entries.
+template <class Key, class Node, class Witness, class Compare>
+  requires covers_a_range<Node>
+Key split(Node& n, const Witness& w, const Compare&, Node& fresh, const Key& coming) noexcept {
+  const Key separator = n.give_half(w, fresh, coming);
+  fresh.cover(w, separator, n.last_covered(w));
+  n.cover(w, n.first_covered(w), separator - 1);
+  return separator;
+}
 
-/// Moves entries between two neighbours, of which one is sparse. Returns the new separator, or nothing if the left one
-/// now has everything. Neighbours become one if they fill three quarters of a node at most, so that the next insert does
-/// not split it again, or if neither half would be more than sparse.
+/// Neighbours of which one is sparse become one if they fill three quarters of a node at most, so that the next insert does not
+/// split it again, or if neither half would be more than sparse.
+template <class Node>
+[[nodiscard]] constexpr bool fit_one(unsigned count) noexcept {
+  return 4 * count <= 3 * Node::capacity || count < 2 * (Node::sparse + 1);
+}
+/// Moves entries between two neighbours. Returns the new separator, or nothing if the left one now has everything.
 template <class Key, class Node, class LeftWitness, class RightWitness, class Compare>
 [[nodiscard]] std::optional<Key> merge_or_even(Node& left, const LeftWitness& l, const Key& separator,
                                                Node& right, const RightWitness& r, const Compare& less) {
   typename Node::content all;
-  take(left, l, less, all, Key{});
-  take(right, r, less, all, separator);
-  if (4 * all.count <= 3 * Node::capacity || all.count < 2 * (Node::sparse + 1)) {
+  left.copy_to(l, less, all, Key{});
+  right.copy_to(r, less, all, separator);
+  if (fit_one<Node>(all.count)) {
     left.assign(l, all, 0, all.count);
-    if constexpr (covers_a_range<Node>) left.cover(l, left.first_covered(l), right.last_covered(r));
     return std::nullopt;
   }
   const unsigned middle = (all.count + 1) / 2;
   right.assign(r, all, middle, all.count);
   left.assign(l, all, 0, middle);
-  if constexpr (covers_a_range<Node>) {
-    right.cover(r, all.key[middle], right.last_covered(r));
-    left.cover(l, left.first_covered(l), all.key[middle] - 1);
-  }
   return all.key[middle];
+}
+template <class Key, class Node, class LeftWitness, class RightWitness, class Compare>
+  requires covers_a_range<Node>
+[[nodiscard]] std::optional<Key> merge_or_even(Node& left, const LeftWitness& l, const Key&, Node& right,
+                                               const RightWitness& r, const Compare&) noexcept {
+  const unsigned of_left = left.count(l);
+  const unsigned count = of_left + right.count(r);
+  if (fit_one<Node>(count)) {
+    right.give_all(r, left, l);
+    left.cover(l, left.first_covered(l), right.last_covered(r));
+    return std::nullopt;
+  }
+  const unsigned middle = (count + 1) / 2;
+  const Key separator = of_left > middle ? left.give_those_behind(l, middle, right, r)
+                                         : right.give_those_before(r, middle - of_left, left, l);
+  right.cover(r, separator, right.last_covered(r));
+  left.cover(l, left.first_covered(l), separator - 1);
+  return separator;
 }
 
 }  // namespace espalier::btree

@@ -540,6 +540,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
       make_root(key, *at);
     else
       as_itself(*at->node, [&]<class Node>(Node& full) {
+        if constexpr (requires { Node::request_all(&full); }) Node::request_all(&full);
         if (const auto other = neighbour_with_room<Node>(*at))
           merge_or_even_with(*at, full, *other);
         else
