@@ -122,6 +122,7 @@ TEST(short_of_memory, a_slab_hands_out_what_threads_without_a_record_freed) {
 
 TEST(short_of_memory, a_counter_counts_on) {
   striped_counter sum;
+  for (unsigned i = 0; i < striped_counter::first_additions; ++i) sum.add(0);
   sum.add(5);
   in_turn_without_memory(threads, [&](int) {
     sum.add(3);

@@ -33,19 +33,23 @@ class segregated {
     if (!size_class::has(b.bytes, b.align)) [[unlikely]]
       return large_.allocate(b.bytes, std::max(b.align, hw::cache_line_bytes));
     const std::size_t held = size_class::bytes_for(b.bytes, b.align);
-    return slot(b.role, held).get_or_make(held).allocate();
+    const place at = place_of(b.role, held);
+    return slabs_[at.group].get_or_make()[at.index].get_or_make(held).allocate();
   }
 
   void deallocate(void* memory, const block& b) noexcept {
     if (!size_class::has(b.bytes, b.align)) [[unlikely]]
       return large_.deallocate(memory);
-    slot(b.role, size_class::bytes_for(b.bytes, b.align)).get()->deallocate(memory);
+    const place at = place_of(b.role, size_class::bytes_for(b.bytes, b.align));
+    (*slabs_[at.group].get())[at.index].get()->deallocate(memory);
   }
 
   [[nodiscard]] memory_usage usage() const noexcept {
     memory_usage sum = large_.usage();
-    for (const role_slabs& of_role : slabs_) {
-      for (const made_once<slab>& s : of_role) {
+    for (const made_once<slabs>& some : slabs_) {
+      const slabs* const group = some.get();
+      if (group == nullptr) continue;
+      for (const made_once<slab>& s : *group) {
         if (const slab* const one = s.get()) sum += one->usage();
       }
     }
@@ -58,13 +62,20 @@ class segregated {
   }
 
  private:
-  using role_slabs = std::array<made_once<slab>, size_class::count>;
-
-  made_once<slab>& slot(memory_role role, std::size_t held) noexcept {
-    return slabs_[static_cast<std::size_t>(role)][size_class::index_of(held)];
+  // A map has blocks of few classes: those that are neighbours have a group, which is made with the first of them.
+  static constexpr std::size_t together = 32;
+  static constexpr std::size_t groups_of_role = (size_class::count + together - 1) / together;
+  using slabs = std::array<made_once<slab>, together>;
+  struct place {
+    std::size_t group;
+    std::size_t index;
+  };
+  [[nodiscard]] static constexpr place place_of(memory_role role, std::size_t held) noexcept {
+    const std::size_t index = size_class::index_of(held);
+    return {static_cast<std::size_t>(role) * groups_of_role + index / together, index % together};
   }
 
-  std::array<role_slabs, memory_role_count> slabs_{};
+  std::array<made_once<slabs>, memory_role_count * groups_of_role> slabs_{};
   page_blocks large_{2 * size_class::largest};
 };
 

@@ -7,8 +7,6 @@
 namespace espalier {
 
 void* shared_heap::allocate(const block& b, const void*) {
-  blocks_.reserve();  // before the block exists
-  bytes_.reserve();
   void* const memory = b.align > __STDCPP_DEFAULT_NEW_ALIGNMENT__
                            ? ::operator new(b.bytes, std::align_val_t{b.align})
                            : ::operator new(b.bytes);

@@ -24,8 +24,7 @@ class leaky {
 
     [[nodiscard]] bool protects(const leaky& domain) const noexcept { return owner_ == &domain; }
     static void renew() noexcept {}
-    // The first count of a thread allocates, which retire must not do.
-    void reserve(std::size_t) { owner_->retired_.reserve(); }
+    static void reserve(std::size_t) noexcept {}
     void retire(const retired&) noexcept { owner_->retired_.add(1); }
 
    private:

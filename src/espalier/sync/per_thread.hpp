@@ -23,6 +23,8 @@ concept recovered_per_thread = requires(T& element, bool lost) {
 // Orderings
 //   (1) add_block (acq_rel) -> local, at, add_block (acquire): a thread that finds a block sees its elements
 //       constructed. The acquire of add_block is needed only where the exchange fails and finds another block.
+//   (2) made_words (acq_rel) -> own_word, read, made_words (acquire): a thread that finds the words of a counter sees them
+//       constructed.
 // A scan behind hw::fence_heavy() finds the block of each thread that has passed hw::fence_light() before it.
 
 /// An object with one T per thread slot (hw/thread_slot.hpp). A thread's first request for its element creates a
@@ -66,17 +68,6 @@ class per_thread {
   [[nodiscard]] T* at(std::uint32_t slot) const noexcept {
     block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);  // order (1): at, acquire
     return b == nullptr ? nullptr : &(*b)[slot % per_block].value;
-  }
-
-  /// Exchanges the elements of all threads. No thread may use either of the two.
-  void swap(per_thread& other) noexcept
-    requires(!recovered_per_thread<T>)
-  {
-    // relaxed: what excludes the other threads orders it.
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
-      blocks_[i].store(
-          other.blocks_[i].exchange(blocks_[i].load(std::memory_order_relaxed), std::memory_order_relaxed),
-          std::memory_order_relaxed);
   }
 
   /// Calls visit(slot, element) for every existing element, in slot order.
@@ -128,49 +119,89 @@ class per_thread {
   [[no_unique_address]] std::conditional_t<recovered_per_thread<T>, hw::fork_link, no_link> link_;
 };
 
-/// A signed sum that many threads add to and few read. Each thread adds to a word of its own, so that
-/// counting does not become the contended line. Threads without memory for a word of their own share one.
+/// A signed sum that many threads add to and few read. After some additions each thread adds to a word of its own, so that
+/// counting does not become the contended line. Before, and where there is no memory for such words, they share one: a sum that
+/// is seldom added to is small.
 class striped_counter {
  public:
-  /// Makes the calling thread's word, for an operation that reports lack of memory. Throws std::bad_alloc.
-  void reserve() { static_cast<void>(stripes_.local()); }
+  /// So many additions share a word.
+  static constexpr unsigned first_additions = 1024;
+
+  striped_counter() = default;
+  striped_counter(const striped_counter&) = delete;
+  striped_counter& operator=(const striped_counter&) = delete;
+  // relaxed: no other thread uses a counter that is being destroyed.
+  ~striped_counter() { delete stripes_.load(std::memory_order_relaxed); }
 
   void add(std::int64_t amount) noexcept {
-    std::atomic<std::int64_t>* const mine = stripes_.if_made();
+    std::atomic<std::int64_t>* const mine = own_word();
     if (mine == nullptr) [[unlikely]]
-      return add_first(amount);
+      return add_shared(amount);
     // relaxed, and no read-modify-write: only this thread writes the word, and a sum needs no order.
     mine->store(mine->load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
   /// Exchanges two sums. No thread may use either of the two.
   void swap(striped_counter& other) noexcept {
-    stripes_.swap(other.stripes_);
-    // relaxed: as in per_thread.
-    shared_.store(other.shared_.exchange(shared_.load(std::memory_order_relaxed), std::memory_order_relaxed),
-                  std::memory_order_relaxed);
+    // relaxed, all of it: what excludes the other threads orders it.
+    const auto exchange = [](auto& a, auto& b) {
+      a.store(b.exchange(a.load(std::memory_order_relaxed), std::memory_order_relaxed),
+              std::memory_order_relaxed);
+    };
+    exchange(stripes_, other.stripes_);
+    exchange(shared_, other.shared_);
+    exchange(additions_, other.additions_);
   }
 
   /// The sum; exact when no thread is adding.
   [[nodiscard]] std::int64_t read() const noexcept {
     // relaxed: exact only when no thread adds.
     std::int64_t sum = shared_.load(std::memory_order_relaxed);
-    stripes_.for_each([&](std::uint32_t, const std::atomic<std::int64_t>& word) {
+    const words* const all = stripes_.load(std::memory_order_acquire);  // order (2): read, acquire
+    if (all == nullptr) return sum;
+    // relaxed: as above.
+    all->for_each([&](std::uint32_t, const std::atomic<std::int64_t>& word) {
       sum += word.load(std::memory_order_relaxed);
     });
     return sum;
   }
 
  private:
-  /// A thread's first addition, or any addition of a thread without memory for its word.
-  [[gnu::noinline]] void add_first(std::int64_t amount) noexcept {
-    std::atomic<std::int64_t>* const mine = stripes_.try_local();
+  using words = per_thread<std::atomic<std::int64_t>>;
+
+  [[nodiscard, gnu::always_inline]] std::atomic<std::int64_t>* own_word() const noexcept {
+    const words* const all = stripes_.load(std::memory_order_acquire);  // order (2): own_word, acquire
+    return all == nullptr ? nullptr : all->if_made();
+  }
+  /// One of the first additions, a thread's first one to its own word, or one without memory for that.
+  [[gnu::noinline]] void add_shared(std::int64_t amount) noexcept {
+    std::atomic<std::int64_t>* mine = nullptr;
+    // relaxed, both: about so many.
+    if (additions_.load(std::memory_order_relaxed) >= first_additions) {
+      if (words* const all = made_words()) mine = all->try_local();
+    } else {
+      additions_.fetch_add(1, std::memory_order_relaxed);
+    }
     // relaxed: a sum needs no order.
     (mine != nullptr ? *mine : shared_).fetch_add(amount, std::memory_order_relaxed);
   }
+  /// Null where there is no memory for them.
+  [[nodiscard]] words* made_words() noexcept {
+    words* present = stripes_.load(std::memory_order_acquire);  // order (2): made_words, acquire
+    if (present != nullptr) return present;
+    auto* const fresh = new (std::nothrow) words();
+    if (fresh == nullptr) return nullptr;
+    // order (2): made_words, acq_rel
+    if (stripes_.compare_exchange_strong(present, fresh, std::memory_order_acq_rel,
+                                         std::memory_order_acquire))
+      return fresh;
+    delete fresh;
+    return present;
+  }
 
-  per_thread<std::atomic<std::int64_t>> stripes_;
+  std::atomic<words*> stripes_{nullptr};
   std::atomic<std::int64_t> shared_{0};
+  std::atomic<unsigned> additions_{0};
 };
 
 }  // namespace espalier

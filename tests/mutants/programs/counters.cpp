@@ -17,6 +17,10 @@ void swapped(sim::scene& s) {
   auto& counters = s.make<std::pair<striped_counter, striped_counter>>();
   s.thread("a", [&counters] {
     auto& [one, other] = counters;
+    for (unsigned i = 0; i < striped_counter::first_additions; ++i) {
+      one.add(0);
+      other.add(0);
+    }
     no_memory = true;
     one.add(1);
     other.add(2);

@@ -58,7 +58,6 @@ void* cluster_slab::take_beside(const void* near) noexcept {
 }
 
 void* cluster_slab::allocate(const void* near) {
-  blocks_.reserve();  // before anything is taken
   void* memory = near != nullptr ? take_beside(near) : nullptr;
   if (memory == nullptr) {
     memory = clusters_.allocate();

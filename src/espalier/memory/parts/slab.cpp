@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "espalier/memory/parts/size_class.hpp"
 
@@ -34,11 +35,10 @@ slab::slab(const split_block& shape, side_table side, std::optional<unsigned> nu
 
 slab::~slab() {
   // relaxed: no other thread uses an object that is being destroyed.
-  for (std::size_t i = 0; i < span_count_.load(std::memory_order_relaxed); ++i) {
-    span* const one = spans_[i].load(std::memory_order_relaxed);
+  for (span* one = newest_.load(std::memory_order_relaxed); one != nullptr;) {
     // Other code may map the address range again.
     unpoison(one->pages.data(), one->pages.size());
-    delete one;
+    delete std::exchange(one, one->older);
   }
 }
 
@@ -91,39 +91,40 @@ void slab::reduce() noexcept {
 
   const std::size_t in_stretch = std::max(huge_from_bytes / block_bytes(), std::size_t{1});
   const std::size_t stretch_bytes = in_stretch * block_bytes();
-  const std::size_t spans = span_count_.load(std::memory_order_relaxed);
-  const auto span_at = [&](std::size_t i) -> const span& {
-    return *spans_[i].load(std::memory_order_relaxed);
+  span* const spans = newest_.load(std::memory_order_relaxed);
+  const auto stretches_of = [&](const span& one) {
+    return static_cast<std::size_t>(one.end() - one.begin) / stretch_bytes;
   };
-  const auto stretches_of = [&](std::size_t i) {
-    return static_cast<std::size_t>(span_at(i).end() - span_at(i).begin) / stretch_bytes;
-  };
-  std::array<std::size_t, most_spans + 1> first_of{};
-  for (std::size_t i = 0; i < spans; ++i) first_of[i + 1] = first_of[i] + stretches_of(i);
-  const std::unique_ptr<std::uint32_t[]> free(new (std::nothrow) std::uint32_t[first_of[spans] + 1]());
+  std::size_t stretches = 0;
+  for (const span* one = spans; one != nullptr; one = one->older) stretches += stretches_of(*one);
+  // The free blocks of each stretch, the newest span first.
+  const std::unique_ptr<std::uint32_t[]> free(new (std::nothrow) std::uint32_t[stretches + 1]());
   if (free == nullptr) return;
   // That of blocks behind the last whole stretch of a span is never free.
   const auto stretch_of = [&](const std::byte* b) -> std::uint32_t& {
-    for (std::size_t i = spans; i-- > 0;) {
-      const span& one = span_at(i);
-      if (b < one.begin || b >= one.end()) continue;
-      const std::size_t n = static_cast<std::size_t>(b - one.begin) / stretch_bytes;
-      if (n < stretches_of(i)) return free[first_of[i] + n];
+    std::size_t first = 0;
+    for (const span* one = spans; one != nullptr; first += stretches_of(*one), one = one->older) {
+      if (b < one->begin || b >= one->end()) continue;
+      const std::size_t n = static_cast<std::size_t>(b - one->begin) / stretch_bytes;
+      if (n < stretches_of(*one)) return free[first + n];
+      break;
     }
-    return free[first_of[spans]];
+    return free[stretches];
   };
   blocks_.visit_batches([&](const std::byte* b) { ++stretch_of(b); });
-  free[first_of[spans]] = 0;
+  free[stretches] = 0;
   const auto is_free = [&](std::uint32_t blocks) { return blocks == in_stretch; };
-  if (std::none_of(free.get(), free.get() + first_of[spans], is_free)) return;
+  if (std::none_of(free.get(), free.get() + stretches, is_free)) return;
   blocks_.remove_free([&](const std::byte* b) { return is_free(stretch_of(b)); });
 
-  for (std::size_t i = 0; i < spans; ++i) {
-    for (std::size_t n = first_of[i]; n < first_of[i + 1]; ++n) {
+  std::size_t first = 0;
+  for (const span* one = spans; one != nullptr; first += stretches_of(*one), one = one->older) {
+    const std::size_t last = first + stretches_of(*one);
+    for (std::size_t n = first; n < last; ++n) {
       if (!is_free(free[n])) continue;
-      std::byte* const begin = span_at(i).begin + (n - first_of[i]) * stretch_bytes;
-      while (n + 1 < first_of[i + 1] && is_free(free[n + 1])) ++n;
-      std::byte* const end = span_at(i).begin + (n + 1 - first_of[i]) * stretch_bytes;
+      std::byte* const begin = one->begin + (n - first) * stretch_bytes;
+      while (n + 1 < last && is_free(free[n + 1])) ++n;
+      std::byte* const end = one->begin + (n + 1 - first) * stretch_bytes;
       // All but the first page, which has the stretch's place in the list.
       const auto page_of = [](std::byte* at, std::size_t up) {
         const std::uintptr_t page = hw::page_size();
@@ -173,9 +174,6 @@ void slab::map_span(span& fresh, std::size_t bytes) const {
 }
 
 void slab::add_span(std::size_t run_bytes) {
-  // relaxed: only add_span() writes it, in one thread at a time.
-  const std::size_t index = span_count_.load(std::memory_order_relaxed);
-  if (index == most_spans) throw std::bad_alloc();
   auto fresh = std::make_unique<span>();
   const std::size_t offset = keeps_index() ? std::bit_cast<std::uintptr_t>(span_next_) % index_bytes : 0;
   // Where address space is short (a limit, strict overcommit), a smaller span may still be available.
@@ -195,17 +193,16 @@ void slab::add_span(std::size_t run_bytes) {
   if (shape_.is_split())
     span_end_ -= static_cast<std::size_t>(span_end_ - span_next_) % split_block::group_bytes;
   next_span_bytes_ = std::min(static_cast<std::size_t>(span_end_ - span_next_) * 2, last_span_bytes);
-  // order (1): add_span, release. relaxed: the store of the number publishes the pointer.
-  spans_[index].store(fresh.release(), std::memory_order_relaxed);
-  span_count_.store(index + 1, std::memory_order_release);
+  // relaxed: only add_span() writes it, in one thread at a time.
+  fresh->older = newest_.load(std::memory_order_relaxed);
+  newest_.store(fresh.release(), std::memory_order_release);  // order (1): add_span, release
 }
 
 const slab::span* slab::span_of(const void* address) const noexcept {
   const auto* const sought = static_cast<const std::byte*>(address);
-  // order (1): span_of, acquire. relaxed: the load of the number orders those of the pointers.
-  for (std::size_t i = span_count_.load(std::memory_order_acquire); i-- > 0;) {
-    const span& one = *spans_[i].load(std::memory_order_relaxed);
-    if (sought >= one.begin && sought < one.end()) return &one;
+  // order (1): span_of, acquire
+  for (const span* one = newest_.load(std::memory_order_acquire); one != nullptr; one = one->older) {
+    if (sought >= one->begin && sought < one->end()) return one;
   }
   return nullptr;
 }

@@ -16,8 +16,7 @@
 namespace espalier {
 
 // Orderings
-//   (1) add_span (release) -> span_of (acquire): a thread that reads the number of spans sees the pointers to them and
-//       their bounds.
+//   (1) add_span (release) -> span_of (acquire): a thread that finds the newest span sees its bounds, and the older ones.
 
 /// A block of two parts that lie apart: a front, with what many operations touch, and a rest. The address of one
 /// part gives that of the other: blocks come in aligned groups, and all fronts of a group lie before all its rests.
@@ -104,12 +103,10 @@ class slab {
     hw::page_run pages;
     std::byte* begin = nullptr;  // of the first block, which may need more alignment than a page has
     hw::page_run side;
+    span* older = nullptr;
 
     [[nodiscard]] std::byte* end() const noexcept { return pages.data() + pages.size(); }
   };
-
-  // A tebibyte, nearly.
-  static constexpr std::size_t most_spans = 1024;
 
   void refill(end_to_end_run& fresh);
   void reduce() noexcept;
@@ -141,8 +138,7 @@ class slab {
   std::byte* span_end_ = nullptr;
   std::size_t next_span_bytes_;
   std::atomic<std::uint64_t> carved_bytes_{0};
-  std::atomic<std::size_t> span_count_{0};
-  std::array<std::atomic<span*>, most_spans> spans_{};
+  std::atomic<span*> newest_{nullptr};
   hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor& survivor) noexcept {
                               static_cast<slab*>(one)->recover_in_child(survivor);
                             }};
