@@ -149,6 +149,8 @@ page_run::~page_run() {
     sim::unmap(scope, data_, size_);
 }
 
+void page_run::refuse_huge() noexcept { huge_advised_ = false; }
+
 std::size_t page_size() noexcept { return 4096; }
 bool discard_pages(std::byte*, std::size_t) noexcept { return false; }
 std::size_t huge_page_size() { return std::size_t{2} << 20U; }

@@ -11,7 +11,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <new>
 #include <optional>
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "espalier/cache/entry_log.hpp"
+#include "espalier/hw/pages.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/environment.hpp"
 #include "support/on_threads.hpp"
@@ -486,6 +489,37 @@ TEST(ByteCache, ASegmentOfWhichLittleLivesWaitsForItsWriters) {
   log.complete(where, 16, cache_entry::never);
   EXPECT_EQ(log.take_loose(), segment);
   EXPECT_EQ(log.take_loose(), caching::entry_log::none);
+}
+
+TEST(ByteCache, ALogWithManyHolesHasNoHugePages) {
+  const auto mode = hw::transparent_huge_pages();
+  if (mode == "never" || mode == "unavailable") GTEST_SKIP() << "the kernel has no transparent huge pages";
+  caching::memory_budget budget(64 * mib);
+  caching::entry_log log(budget);
+  const auto may_be_huge = [&log] {
+    std::ifstream maps("/proc/self/smaps");
+    const auto at = reinterpret_cast<std::uintptr_t>(log.at(0));
+    bool is_here = false;
+    for (std::string line; std::getline(maps, line);) {
+      std::uintptr_t begin = 0;
+      std::uintptr_t end = 0;
+      if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2) is_here = begin <= at && at < end;
+      if (is_here && line.starts_with("VmFlags:")) return line.find(" nh") == std::string::npos;
+    }
+    return true;
+  };
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t i = log.take_free(); i != caching::entry_log::none; i = log.take_free())
+    all.push_back(i);
+  ASSERT_GT(all.size(), 900U);
+  const auto discard = [&](std::size_t segments) {
+    for (; segments != 0; --segments, all.pop_back()) log.reclaim(all.back());
+    EXPECT_FALSE(log.shrink_for(64 * mib));
+  };
+  discard(8);
+  EXPECT_TRUE(may_be_huge()) << "a hole here and there is worth it";
+  discard(20);
+  EXPECT_FALSE(may_be_huge());
 }
 
 TEST(ByteCache, AFlushEndsWithTheSegmentsThatItFound) {

@@ -12,6 +12,7 @@ constexpr std::size_t segment_bytes_for(std::size_t limit) noexcept {
 
 // Huge pages take fewer entries of the TLB. The last one is filled only in part, which counts for a small cache.
 constexpr std::size_t huge_from = std::size_t{64} << 20U;
+constexpr std::uint32_t huge_holes_one_in = 64;
 
 }  // namespace
 
@@ -150,7 +151,7 @@ std::uint32_t entry_log::take_free() noexcept {
   if (unbacked_.empty() || !budget_.try_take(segment_bytes_)) return none;
   const std::uint32_t index = unbacked_.back();
   unbacked_.pop_back();
-  ++backed_;
+  most_backed_ = std::max(most_backed_, ++backed_);
   return index;
 }
 
@@ -162,6 +163,11 @@ bool entry_log::shrink_for(std::size_t bytes) noexcept {
     unbacked_.push_back(index);
     --backed_;
     budget_.give(segment_bytes_);
+    // The kernel may fill holes up to huge pages, which the budget does not see.
+    if (may_be_huge_ && most_backed_ - backed_ > count_ / huge_holes_one_in) {
+      pages_.refuse_huge();
+      may_be_huge_ = false;
+    }
   }
   return true;
 }

@@ -177,6 +177,8 @@ class entry_log {
   std::vector<std::uint32_t> loose_taken_;
   std::vector<std::uint32_t> unbacked_;
   std::uint32_t backed_ = 0;
+  std::uint32_t most_backed_ = 0;  // ever
+  bool may_be_huge_ = true;
 };
 
 }  // namespace espalier::caching

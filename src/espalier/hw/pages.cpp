@@ -148,6 +148,11 @@ std::size_t page_size() noexcept {
   return bytes;
 }
 
+void page_run::refuse_huge() noexcept {
+  madvise(data_, size_, MADV_NOHUGEPAGE);
+  huge_advised_ = false;
+}
+
 bool discard_pages(std::byte* begin, std::size_t bytes) noexcept {
   return madvise(begin, bytes, MADV_DONTNEED) == 0;
 }
