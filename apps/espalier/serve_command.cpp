@@ -373,7 +373,8 @@ void add_serve_command(CLI::App& parser) {
           },
           "Show the version, and exit")
       ->group("Process");
-  verb->add_flag("--test-clock", o->test_clock, "The command debugtime moves the clock")->group("");
+  verb->add_flag("--test-clock", o->test_clock, "The command debugtime moves the clock, or stops it")
+      ->group("");
   for (CLI::Option* const option : verb->get_options()) {
     if (option->get_expected_max() == 1) option->take_last();
   }

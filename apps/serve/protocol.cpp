@@ -15,8 +15,6 @@ namespace {
 /// A command line without its end; one that looks up keys may be longer.
 constexpr std::size_t longest_line = 2048;
 constexpr std::size_t longest_look_up = std::size_t{1} << 20U;
-/// Output from which on it is sent before more is made.
-constexpr std::size_t much_output = std::size_t{1} << 20U;
 
 constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
 constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
@@ -597,6 +595,7 @@ class session::execution {
         cache_(of.service_.cache()),
         out_(out),
         counters_(with.counters_),
+        much_output_(of.service_.chosen().replies_at_once),
         shows_versions_(of.service_.chosen().versions) {}
 
   void run(const command& c, batch& with, std::string_view input) {
@@ -687,14 +686,14 @@ class session::execution {
                             std::uint32_t end) {
     std::array<byte_cache::hashed_key, batch::most_commands> group;
     std::size_t done = 0;
-    while (done < count && out_.size() < much_output) {
+    while (done < count && out_.size() < much_output_) {
       const std::size_t n = std::min(count - done, group.size());
       for (std::size_t i = 0; i < n; ++i) {
         group[i] = byte_cache::hashed(keys[done + i]);
         cache_.request(group[i], 0);
       }
       for (std::size_t i = 0; i < n; ++i) cache_.request(group[i], 1);
-      for (std::size_t i = 0; i < n && out_.size() < much_output; ++i, ++done)
+      for (std::size_t i = 0; i < n && out_.size() < much_output_; ++i, ++done)
         look_up(group[i], shows_version, touches, end);
     }
     return done;
@@ -1287,8 +1286,12 @@ class session::execution {
     if (name == "shutdown") return shut_down(c, count, word[1]);
     if (name == "debugtime" && service_.chosen().test_clock) {
       std::uint32_t seconds = 0;
-      if (count < 2 || !read_number(word[1], seconds)) return reply(c, "ERROR");
-      service_.clock().move(seconds);
+      if (count > 1 && word[1] == "p") {
+        service_.clock().stand();
+      } else {
+        if (count < 2 || !read_number(word[1], seconds)) return reply(c, "ERROR");
+        service_.clock().move(seconds);
+      }
       service_.tick();
       return reply(c, "OK");
     }
@@ -1360,12 +1363,14 @@ class session::execution {
   byte_cache& cache_;
   output& out_;
   counters& counters_;
+  std::size_t much_output_;
   bool shows_versions_;
 };
 
 std::size_t session::consume(std::string_view input, output& out, batch& with, unsigned most) {
   next_ = step::receive;
   std::size_t used = 0;
+  const std::size_t much_output = service_.chosen().replies_at_once;
   execution run(*this, out, with);
   if (skipped_ != 0) {
     used = std::min(skipped_, input.size());

@@ -52,14 +52,19 @@ std::uint64_t second_clock::advance() noexcept {
   // relaxed, all of it: seconds order nothing
   const auto now = static_cast<std::uint32_t>(passed / second_us) + moved_.load(std::memory_order_relaxed);
   std::uint32_t shown = seconds_.load(std::memory_order_relaxed);
-  while (shown < now && !seconds_.compare_exchange_weak(shown, now, std::memory_order_relaxed)) {
+  while (shown < now && !stands_.load(std::memory_order_relaxed) &&
+         !seconds_.compare_exchange_weak(shown, now, std::memory_order_relaxed)) {
   }
   return static_cast<std::uint64_t>(second_us - passed % second_us);
 }
 
 void second_clock::move(std::uint32_t seconds) noexcept {
-  moved_.fetch_add(seconds, std::memory_order_relaxed);  // relaxed: seconds order nothing
-  advance();
+  // relaxed, all of it: seconds order nothing
+  moved_.fetch_add(seconds, std::memory_order_relaxed);
+  if (stands_.load(std::memory_order_relaxed))
+    seconds_.fetch_add(seconds, std::memory_order_relaxed);
+  else
+    advance();
 }
 
 std::uint32_t second_clock::end_after(std::int64_t given) const noexcept {
@@ -115,6 +120,8 @@ counts service::all_counts() {
   const cache_statistics cached = cache_.statistics();
   const auto set = [&sum](counted what, std::uint64_t count) { sum[static_cast<std::size_t>(what)] = count; };
   set(counted::stored, cached.stored);
+  set(counted::found_expired, cached.found_expired);
+  set(counted::found_flushed, cached.found_flushed);
   set(counted::evictions, cached.evictions);
   set(counted::evicted_unfetched, cached.evicted_unfetched);
   set(counted::expired, cached.expired);
@@ -162,6 +169,8 @@ void service::show_general(output& out) {
   count("cmd_meta", counted::meta_commands);
   count("get_hits", counted::get_hits);
   count("get_misses", counted::get_misses);
+  count("get_expired", counted::found_expired);
+  count("get_flushed", counted::found_flushed);
   count("delete_misses", counted::delete_misses);
   count("delete_hits", counted::delete_hits);
   count("incr_misses", counted::incr_misses);
@@ -284,10 +293,13 @@ void service::show_keys(output& out, std::uint64_t most) {
   const std::size_t before = out.size();
   std::uint64_t shown = 0;
   cache_.for_each([&](std::string_view key, const cache_entry& entry) {
-    if ((most != 0 && shown == most) || out.size() - before > most_bytes) return;
-    ++shown;
+    // A meta command may have given a key that no line can show.
+    if (key.find_first_of(" \n") != std::string_view::npos) return true;
     const std::int64_t end = entry.expires == cache_entry::never ? 0 : clock_.origin() + entry.expires;
-    out << fmt::format("ITEM {} [{} b; {} s]\r\n", key, entry.value.size(), end);
+    const std::string line = fmt::format("ITEM {} [{} b; {} s]\r\n", key, entry.value.size(), end);
+    if (out.size() - before + line.size() + end_line.size() > most_bytes) return false;
+    out << line;
+    return ++shown != most;
   });
   out << end_line;
 }

@@ -26,6 +26,8 @@ struct settings {
   unsigned connections = 1024;
   bool rejects_at_limit = true;  ///< false: connections wait until another one closes
   unsigned requests_per_turn = 20;
+  std::size_t replies_at_once = std::size_t{1}
+                                << 20U;  ///< bytes, from which on they are sent before more are made
   int backlog = 1024;
   unsigned idle_timeout = 0;  ///< seconds; 0: none
   int port = 11211;           ///< 0: none, -1: any free one
@@ -60,6 +62,8 @@ class second_clock {
   std::uint64_t advance() noexcept;
   /// From now on it is ahead by so many seconds more.
   void move(std::uint32_t seconds) noexcept;
+  /// From now on only move() advances it.
+  void stand() noexcept { stands_.store(true, std::memory_order_relaxed); }  // relaxed: seconds order nothing
 
   /// The end of an entry, as the protocol gives it: 0 for never, a negative number for at once, up to 30 days from now,
   /// else a time of the calendar.
@@ -70,6 +74,7 @@ class second_clock {
 
   std::atomic<std::uint32_t> seconds_{first};
   std::atomic<std::uint32_t> moved_{0};
+  std::atomic<bool> stands_{false};
   std::int64_t origin_;
   std::int64_t origin_us_;  // the monotonic clock's at second 0
 };
@@ -103,6 +108,8 @@ enum class counted : std::uint8_t {
   rejected,
   accept_pauses,
   stored,
+  found_expired,
+  found_flushed,
   evictions,
   evicted_unfetched,
   expired,

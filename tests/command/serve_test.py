@@ -439,9 +439,9 @@ class Serve(Case):
     def test_the_test_clock(self) -> None:
         self.start("--test-clock")
         client = self.client()
-        self.assertEqual(client.ask("set k 0 100 1\r\nx"), "STORED")
-        self.assertEqual(client.ask("debugtime 98\r\nget k", 4), "OK\nVALUE k 0 1\nx\nEND")
-        self.assertEqual(client.ask("debugtime 2\r\nget k", 2), "OK\nEND")
+        self.assertEqual(client.ask("debugtime p\r\nset k 0 100 1\r\nx", 2), "OK\nSTORED")
+        self.assertEqual(client.ask("debugtime 99\r\nget k", 4), "OK\nVALUE k 0 1\nx\nEND")
+        self.assertEqual(client.ask("debugtime 1\r\nget k", 2), "OK\nEND")
 
     def test_the_clock_advances(self) -> None:
         self.start()

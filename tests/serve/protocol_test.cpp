@@ -1,20 +1,21 @@
 // The protocol of the cache server on one connection: conversations, each whole, in two pieces at every place, and byte
-// by byte; what is malformed; limits; and commands at random.
-
-#include "apps/serve/protocol.hpp"
+// by byte; what is malformed; limits; commands at random; and what a fuzzer has found.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "espalier/measure/random.hpp"
+#include "serve/conversation.hpp"
 
 namespace espalier::app::serving {
 namespace {
@@ -24,60 +25,6 @@ using testing::StartsWith;
 
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = kibibyte * kibibyte;
-
-struct choice {
-  settings chosen;
-  cache_options memory;
-
-  choice() {
-    chosen.test_clock = true;
-    memory.memory_limit = 4 * mebibyte;
-    memory.largest_entry = 64 * kibibyte;
-  }
-};
-
-/// One connection to a server of its own.
-class conversation {
- public:
-  explicit conversation(const choice& with = {})
-      : shared(with.chosen, with.memory), commands_(shared), batch_(shared) {}
-
-  /// Passes more input, and returns all replies so far.
-  const std::string& say(std::string_view input) {
-    input_ += input;
-    while (!closed && !input_.empty()) {
-      const std::size_t used = commands_.consume(input_, out_, batch_, turn);
-      EXPECT_LE(used, input_.size());
-      input_.erase(0, used);
-      most_output = std::max(most_output, out_.size());
-      replies += out_.pending();
-      out_.sent(out_.size());
-      closed = commands_.next() == session::step::close;
-      if (commands_.next() == session::step::receive) break;
-    }
-    return replies;
-  }
-  /// The replies to this alone.
-  std::string ask(std::string_view input) {
-    replies.clear();
-    return say(input);
-  }
-
-  [[nodiscard]] const session& commands() const { return commands_; }
-  [[nodiscard]] std::size_t unused() const { return input_.size(); }
-
-  service shared;
-  std::string replies;
-  bool closed = false;
-  std::size_t most_output = 0;
-  unsigned turn = 20;
-
- private:
-  session commands_;
-  batch batch_;
-  output out_;
-  std::string input_;
-};
 
 struct exchange {
   const char* name;
@@ -155,6 +102,10 @@ const std::vector<exchange>& exchanges() {
        "HD\r\nVALUE a 0 1\r\n1\r\nEND\r\nHD t30\r\nVALUE a 0 1 9\r\n1\r\nEND\r\nHD t-1\r\nCLIENT_ERROR "
        "invalid exptime argument\r\n"
        "CLIENT_ERROR bad command line format\r\n"},
+      {"a_clock_that_stands",
+       "debugtime p\r\nset k 0 5 1\r\na\r\ndebugtime 4\r\nget k\r\ndebugtime x\r\ndebugtime 1\r\nget "
+       "k\r\n",
+       "OK\r\nSTORED\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nERROR\r\nOK\r\nEND\r\n"},
       {"flush", "set k 0 0 1\r\na\r\nflush_all\r\nget k\r\nset k 0 0 1\r\nb\r\nget k\r\nflush_all x\r\n",
        "STORED\r\nOK\r\nEND\r\nSTORED\r\nVALUE k 0 1\r\nb\r\nEND\r\nCLIENT_ERROR invalid exptime "
        "argument\r\n"},
@@ -317,6 +268,8 @@ TEST_P(conversations, however_they_are_cut) {
   for (const char c : e.input) bytes.say({&c, 1});
   EXPECT_EQ(bytes.replies, e.replies);
   EXPECT_EQ(bytes.closed, e.closes);
+  EXPECT_FALSE(bytes.overruns || whole.overruns);
+  EXPECT_EQ(unreadable(e.replies), std::string::npos);
   for (std::size_t cut = 1; cut < e.input.size() && !HasFailure(); ++cut) {
     conversation two;
     two.say(std::string_view(e.input).substr(0, cut));
@@ -533,6 +486,38 @@ TEST(protocol, statistics) {
   EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT cmd_get 0\r\n"));
 }
 
+TEST(protocol, gets_of_what_has_ended_or_was_flushed_are_counted) {
+  conversation c;
+  c.say(
+      "set a 0 5 1\r\n1\r\nset b 0 5 1\r\n1\r\ndebugtime 5\r\nget a a none\r\nincr b 1\r\nset c 0 0 "
+      "1\r\n1\r\nset d 0 5 "
+      "1\r\n1\r\nflush_all\r\ndebugtime 5\r\nmg c\r\nmg d\r\n");
+  const std::string general = c.ask("stats\r\n");
+  for (const char* const line : {"get_misses 5", "get_expired 3", "get_flushed 2", "incr_misses 1"})
+    EXPECT_THAT(general, HasSubstr(std::string("STAT ") + line + "\r\n"));
+}
+
+TEST(protocol, a_dump_of_keys_has_a_limit) {
+  choice with;
+  with.memory.memory_limit = 32 * mebibyte;
+  conversation c(with);
+  const auto items = [&c](const char* command) {
+    const std::string all = c.ask(command);
+    EXPECT_THAT(all, testing::EndsWith("END\r\n"));
+    EXPECT_LE(all.size(), 2 * mebibyte);
+    EXPECT_EQ(unreadable(all), std::string::npos);
+    return std::ranges::count(all, '\n') - 1;
+  };
+  c.say("ms YQpi 1 b\r\nx\r\nms YSBi 1 b\r\nx\r\n");  // a key with an end of line, and one with a blank
+  EXPECT_EQ(items("stats cachedump 1 0\r\n"), 0);
+  const std::string end = many(240, 'k') + " 0 0 1 noreply\r\nx\r\n";
+  for (int i = 0; i < 10'000; ++i) c.say("set " + std::to_string(i) + end);
+  EXPECT_EQ(items("stats cachedump 1 7\r\n"), 7);
+  const auto most = items("stats cachedump 1 0\r\n");
+  EXPECT_GT(most, 7'000);
+  EXPECT_LT(most, 10'000);
+}
+
 TEST(protocol, commands_at_random_do_not_depend_on_how_they_are_cut) {
   const std::vector<std::string> pieces{"get ",
                                         "gets ",
@@ -593,22 +578,23 @@ TEST(protocol, commands_at_random_do_not_depend_on_how_they_are_cut) {
   std::size_t replied = 0;
   for (std::uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
     measure::random_generator random(9009, seed);
-    std::string input;
-    while (input.size() < 400) input += pieces[random.below(pieces.size())];
-    conversation whole;
-    whole.say(input);
-    conversation cut;
-    cut.turn = 1 + static_cast<unsigned>(random.below(20));
-    for (std::size_t at = 0; at < input.size();) {
-      const std::size_t piece = 1 + random.below(random.below(2) == 0 ? 3 : 60);
-      cut.say(std::string_view(input).substr(at, piece));
-      at += piece;
-    }
-    EXPECT_EQ(cut.replies, whole.replies) << "seed " << seed;
-    EXPECT_EQ(cut.closed, whole.closed) << "seed " << seed;
-    replied += whole.replies.size();
+    std::string script(1, static_cast<char>(random.below(64)));
+    while (script.size() < 400) script += pieces[random.below(pieces.size())];
+    EXPECT_EQ(play(script), "") << "seed " << seed;
+    replied += conversation().say(std::string_view(script).substr(1)).size();
   }
   EXPECT_GT(replied, 400U * 50);
+}
+
+TEST(protocol, scripts_of_the_corpus) {
+  unsigned played = 0;
+  for (const auto& file : std::filesystem::directory_iterator(ESPALIER_CORPUS)) {
+    std::ifstream in(file.path(), std::ios::binary);
+    const std::string script{std::istreambuf_iterator<char>(in), {}};
+    EXPECT_EQ(play(script), "") << file.path();
+    ++played;
+  }
+  EXPECT_GT(played, 0U);
 }
 
 }  // namespace

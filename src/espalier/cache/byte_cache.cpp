@@ -105,6 +105,8 @@ struct byte_cache::state {
   std::atomic<std::uint64_t> expired{0};
   std::atomic<std::uint64_t> expired_unfetched{0};
   std::atomic<std::uint64_t> copied{0};
+  std::atomic<std::uint64_t> found_expired{0};
+  std::atomic<std::uint64_t> found_flushed{0};
   std::atomic<std::size_t> bytes_apart{0};
 
   static constexpr std::size_t none_is_enough = std::numeric_limits<std::size_t>::max() / 2;
@@ -126,6 +128,7 @@ struct byte_cache::state {
   [[nodiscard]] bool is_gone(const entry& e, std::uint32_t second) const noexcept {
     return e.end() <= second || is_flushed(e);
   }
+  void count_gone(const entry& e) noexcept { add(is_flushed(e) ? found_flushed : found_expired); }
 
   std::uint64_t next_version() noexcept {
     std::uint64_t v = 0;
@@ -409,7 +412,10 @@ bool byte_cache::find(const hashed_key& key, access how, cache_entry& seen) noex
   if (f.at == nullptr) return false;
   entry& e = s.log.entry_at(table::location_in(f.word));
   const std::uint32_t second = s.now();
-  if (s.is_gone(e, second)) return false;
+  if (s.is_gone(e, second)) {
+    s.count_gone(e);
+    return false;
+  }
   seen = e.seen(second);
   if (how == access::counted) {
     e.note_get(second);
@@ -459,6 +465,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     const auto leave = [&] { s.leave(*e, table::location_in(f.word), guard ? &*guard : nullptr); };
     const std::uint32_t second = s.now();
     if (e != nullptr && s.is_gone(*e, second)) {
+      s.count_gone(*e);
       may_leave();
       s.entries.erase(key.hash, *f.at);
       s.entries.count(-1);
@@ -614,6 +621,8 @@ cache_statistics byte_cache::statistics() const {
   r.expired = s.expired.load(std::memory_order_relaxed);
   r.expired_unfetched = s.expired_unfetched.load(std::memory_order_relaxed);
   r.copied = s.copied.load(std::memory_order_relaxed);
+  r.found_expired = s.found_expired.load(std::memory_order_relaxed);
+  r.found_flushed = s.found_flushed.load(std::memory_order_relaxed);
   return r;
 }
 
@@ -623,14 +632,16 @@ std::uint32_t byte_cache::now() const noexcept { return state_->now(); }
 
 std::size_t byte_cache::buckets() const noexcept { return state_->entries.buckets(); }
 
-void byte_cache::each_of(std::size_t bucket, void* context,
-                         void (*visit)(void*, std::string_view, const cache_entry&)) {
+bool byte_cache::each_of(std::size_t bucket, void* context,
+                         bool (*visit)(void*, std::string_view, const cache_entry&)) {
   state& s = *state_;
   const std::uint32_t second = s.now();
+  bool goes_on = true;
   s.entries.each_in(bucket, [&](location where) {
     const entry& e = s.log.entry_at(where);
-    if (!s.is_gone(e, second)) visit(context, e.key(), e.seen(second));
+    if (goes_on && !s.is_gone(e, second)) goes_on = visit(context, e.key(), e.seen(second));
   });
+  return goes_on;
 }
 
 }  // namespace espalier

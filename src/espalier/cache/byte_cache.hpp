@@ -98,7 +98,9 @@ struct cache_statistics {
   std::uint64_t evicted_unfetched = 0;
   std::uint64_t expired = 0;  ///< entries whose memory came back after their end
   std::uint64_t expired_unfetched = 0;
-  std::uint64_t copied = 0;  ///< entries that survived the segment in which they lay
+  std::uint64_t copied = 0;         ///< entries that survived the segment in which they lay
+  std::uint64_t found_expired = 0;  ///< gets and changes that found an entry after its end
+  std::uint64_t found_flushed = 0;  ///< the same, of a flush
 };
 
 class byte_cache {
@@ -161,15 +163,22 @@ class byte_cache {
   void flush() noexcept;
 
   /// Calls visit(std::string_view key, const cache_entry&) for entries that are there all the time, and perhaps for others.
-  /// The visitor runs while changes of other keys wait: it may not block, nor use the cache.
+  /// The visitor runs while changes of other keys wait: it may not block, nor use the cache. It may return a bool, of
+  /// which false ends the visits.
   template <class Visitor>
   void for_each(Visitor&& visit) {
-    for (std::size_t bucket = 0; bucket < buckets(); ++bucket) {
-      each_of(bucket, std::addressof(visit),
-              [](void* context, std::string_view key, const cache_entry& entry) {
-                (*static_cast<std::remove_reference_t<Visitor>*>(context))(key, entry);
-              });
-    }
+    const auto call = [](void* context, std::string_view key, const cache_entry& entry) {
+      auto& visitor = *static_cast<std::remove_reference_t<Visitor>*>(context);
+      if constexpr (std::is_void_v<decltype(visitor(key, entry))>) {
+        visitor(key, entry);
+        return true;
+      } else {
+        return static_cast<bool>(visitor(key, entry));
+      }
+    };
+    bool goes_on = true;
+    for (std::size_t bucket = 0; goes_on && bucket < buckets(); ++bucket)
+      goes_on = each_of(bucket, std::addressof(visit), call);
   }
 
   /// The sums are exact while no thread changes anything.
@@ -190,7 +199,7 @@ class byte_cache {
   bool find(const hashed_key& key, access how, cache_entry& seen) noexcept;
   cache_changed apply(const hashed_key& key, const erased_change& change);
   [[nodiscard]] std::size_t buckets() const noexcept;
-  void each_of(std::size_t bucket, void* context, void (*visit)(void*, std::string_view, const cache_entry&));
+  bool each_of(std::size_t bucket, void* context, bool (*visit)(void*, std::string_view, const cache_entry&));
 
   epoch_domain domain_;
   std::unique_ptr<state> state_;
