@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import random
 import re
 import resource
 import signal
@@ -91,6 +92,56 @@ class Client:
         with contextlib.suppress(ConnectionResetError):
             return self.replies.read(1) == b""
         return True
+
+
+def after(state: tuple[str, str | None] | None, command: tuple[str, str, str], reply: str) -> list:
+    """What a key may hold after a command with this reply: a value and its version, which is "" until a reply shows it, or
+    None for nothing. Empty: it cannot be the reply."""
+    verb, argument, version = command
+    value = state[0] if state else ""
+    is_number = value.isdigit() and int(value) < 1 << 64
+    if verb in ("get", "gets"):
+        if state is None:
+            return [state] if reply == "END" else []
+        shown = state[1] or (reply.split()[4:5] or ["?"])[0] if verb == "gets" else ""
+        is_right = reply == f"VALUE k 0 {len(value)}{' ' if shown else ''}{shown}\n{value}\nEND"
+        return [(value, shown or state[1])] if is_right else []
+    if verb == "set" or (verb == "add") == (state is None) and verb in ("add", "replace"):
+        expected, then = "STORED", (argument, "")
+    elif verb in ("add", "replace") or state is None and verb in ("append", "prepend"):
+        expected, then = "NOT_STORED", state
+    elif state is None:
+        expected, then = "NOT_FOUND", None
+    elif verb in ("append", "prepend"):
+        expected, then = "STORED", (value + argument if verb == "append" else argument + value, "")
+    elif verb == "cas":
+        expected, then = ("STORED", (argument, "")) if state[1] == version else ("EXISTS", state)
+    elif verb == "delete":
+        expected, then = "DELETED", None
+    elif is_number:
+        expected = str((int(value) + int(argument)) % (1 << 64))
+        then = expected, ""
+    else:
+        expected, then = "CLIENT_ERROR cannot increment or decrement non-numeric value", state
+    return [then] if reply in (expected, "") else []
+
+
+def linearized(states: set, lanes: list[list[tuple]]) -> set:
+    """What the key may hold after commands of several clients, each with its reply: they took effect one after the other,
+    those of a client in its order."""
+    ends, seen, left = set(), set(), [((0,) * len(lanes), state) for state in states]
+    while left:
+        at = left.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        done, state = at
+        if all(n == len(lane) for n, lane in zip(done, lanes)):
+            ends.add(state)
+        for i, lane in enumerate(lanes):
+            if done[i] < len(lane):
+                left += [((*done[:i], done[i] + 1, *done[i + 1:]), then) for then in after(state, *lane[done[i]])]
+    return ends
 
 
 class Serve(Case):
@@ -279,6 +330,43 @@ class Serve(Case):
         expected = "".join(f"STORED\n{hit}{hit}END\nHD s{len(value)}\n".replace("{0}", str(n)) for n in range(3))
         for client in (first, second):
             self.assertTrue(client.ask("mn", 3 * 7 + 1) == expected + "MN")
+
+    def test_histories_of_a_key_are_linearizable(self) -> None:
+        self.start("-t", "3")
+        clients = [self.client() for _ in range(3)]
+        chance = random.Random(5)
+        states, version = {None}, "1"
+        for _ in range(60):
+            # All send before one of them reads.
+            lanes = [[(chance.choice(("get", "gets", "set", "add", "replace", "append", "prepend", "cas", "incr", "incr",
+                                      "delete")), str(chance.randrange(1, 1000)), version) for _ in range(8)]
+                     for _ in clients]
+            asked = []
+            for lane in lanes:
+                text, are_quiet = "", [verb[:3] != "get" and chance.random() < 0.3 for verb, _, _ in lane]
+                for (verb, argument, given), is_quiet in zip(lane, are_quiet):
+                    noreply = " noreply" if is_quiet else ""
+                    if verb in ("get", "gets", "delete", "incr"):
+                        text += f"{verb} k{' ' + argument if verb == 'incr' else ''}{noreply}\r\n"
+                    else:
+                        text += (f"{verb} k 0 0 {len(argument)}{' ' + given if verb == 'cas' else ''}{noreply}\r\n"
+                                 f"{argument}\r\n")
+                asked.append((text, are_quiet))
+            for client, (text, _) in zip(clients, asked):
+                client.send(text + "mn\r\n")
+            history = []
+            for client, lane, (_, are_quiet) in zip(clients, lanes, asked):
+                lines = [line.decode().rstrip("\r\n") for line in iter(client.replies.readline, b"MN\r\n")]
+                answered = []
+                for command, is_quiet in zip(lane, are_quiet):
+                    count = 0 if is_quiet else 3 if lines[0].startswith("VALUE") else 1
+                    answered.append((command, "\n".join(lines[:count])))
+                    del lines[:count]
+                self.assertEqual(lines, [], "a reply to no command")
+                history.append(answered)
+            states = linearized(states, history)
+            self.assertTrue(states, history)
+            version = next((state[1] for state in states if state and state[1]), version)
 
     def test_large_values_in_pieces(self) -> None:
         self.start("-I", "20m", "-m", "100")
