@@ -332,18 +332,17 @@ class Serve(Case):
             self.assertTrue(client.ask("mn", 3 * 7 + 1) == expected + "MN")
 
     def test_histories_of_a_key_are_linearizable(self) -> None:
-        self.start("-t", "3")
+        server = self.start("-t", "3", "-R", "100")
         clients = [self.client() for _ in range(3)]
         chance = random.Random(5)
         states, version = {None}, "1"
         for _ in range(60):
-            # All send before one of them reads.
-            lanes = [[(chance.choice(("get", "gets", "set", "add", "replace", "append", "prepend", "cas", "incr", "incr",
-                                      "delete")), str(chance.randrange(1, 1000)), version) for _ in range(8)]
+            lanes = [[(chance.choice(("get", "gets", "set", "add", "replace", "append", "prepend", "cas", *["incr"] * 6,
+                                      "delete")), str(chance.randrange(1, 1000)), version) for _ in range(14)]
                      for _ in clients]
             asked = []
             for lane in lanes:
-                text, are_quiet = "", [verb[:3] != "get" and chance.random() < 0.3 for verb, _, _ in lane]
+                text, are_quiet = "", [verb[:3] != "get" and chance.random() < 0.1 for verb, _, _ in lane]
                 for (verb, argument, given), is_quiet in zip(lane, are_quiet):
                     noreply = " noreply" if is_quiet else ""
                     if verb in ("get", "gets", "delete", "incr"):
@@ -352,8 +351,11 @@ class Serve(Case):
                         text += (f"{verb} k 0 0 {len(argument)}{' ' + given if verb == 'cas' else ''}{noreply}\r\n"
                                  f"{argument}\r\n")
                 asked.append((text, are_quiet))
+            # All of them wait for the server, so that its threads begin together.
+            server.send_signal(signal.SIGSTOP)
             for client, (text, _) in zip(clients, asked):
                 client.send(text + "mn\r\n")
+            server.send_signal(signal.SIGCONT)
             history = []
             for client, lane, (_, are_quiet) in zip(clients, lanes, asked):
                 lines = [line.decode().rstrip("\r\n") for line in iter(client.replies.readline, b"MN\r\n")]
