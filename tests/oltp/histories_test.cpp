@@ -1,8 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <barrier>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -14,6 +15,7 @@
 #include "oltp/registers.hpp"
 #include "oltp/serializability.hpp"
 #include "support/environment.hpp"
+#include "support/on_threads.hpp"
 
 // Histories of random transactions, of each protocol and of some maps, and what the checker finds in them.
 
@@ -30,73 +32,61 @@ std::string name_of(const testing::TestParamInfo<engine>& info) {
   return std::string(to_string(std::get<0>(info.param))) + "_" + std::get<1>(info.param);
 }
 
+constexpr unsigned threads = 3;
+using by_thread = std::array<std::vector<committed>, threads>;
+
+void sometimes_yield(std::mt19937_64& random) {
+  if (random() % 3 == 0) std::this_thread::yield();
+}
+
+void expect_serializable(registers& all, const by_thread& of, std::uint64_t round) {
+  std::vector<committed> history;
+  for (const auto& one : of) history.insert(history.end(), one.begin(), one.end());
+  history.push_back(all.final_state(threads));
+  const auto fault = serialization_graph(history).fault();
+  ASSERT_FALSE(fault) << *fault << "\nround " << round;
+}
+
 TEST_P(histories, are_serializable) {
-  constexpr unsigned threads = 3;
   constexpr unsigned each = 60;
   for (unsigned round = 0; round < 12; ++round) {
     registers all({.map = std::get<1>(GetParam()), .by = std::get<0>(GetParam()), .commits_per_epoch = 1},
                   2 + round % 5);
-    std::vector<std::vector<committed>> of(threads);
-    {
-      std::vector<std::jthread> running;
-      for (unsigned i = 0; i < threads; ++i) {
-        running.emplace_back([&, i] {
-          std::mt19937_64 random(round * threads + i);
-          for (unsigned n = 0; n < each; ++n) {
-            of[i].push_back(all.run(i, random, (i * each + n) * 8ULL + 1, [&] {
-              if (random() % 3 == 0) std::this_thread::yield();
-            }));
-          }
-        });
-      }
-    }
-    std::vector<committed> history;
-    for (const auto& one : of) history.insert(history.end(), one.begin(), one.end());
-    history.push_back(all.final_state(threads));
-    const auto fault = serialization_graph(history).fault();
-    ASSERT_FALSE(fault) << *fault << "\nround " << round;
+    by_thread of;
+    on_threads(threads, [&](int thread) {
+      const auto i = static_cast<unsigned>(thread);
+      std::mt19937_64 random(round * threads + i);
+      for (unsigned n = 0; n < each; ++n)
+        of[i].push_back(
+            all.run(i, std::ref(random), (i * each + n) * 8ULL + 1, [&] { sometimes_yield(random); }));
+    });
+    expect_serializable(all, of, round);
+    if (HasFatalFailure()) return;
   }
 }
 
-/// Many histories of a few transactions each: the threads stay, and each history empties the registers of the one before.
+/// Many histories of a few transactions each, on registers and colours of their own, which are empty before it. Each thread
+/// takes the next transaction of the current history: so threads meet in each history without a barrier.
 TEST_P(histories, short_ones_are_serializable) {
-  constexpr unsigned threads = 3;
-  constexpr unsigned each = 4;
+  constexpr std::uint64_t each = 12;
+  constexpr std::uint64_t together = 100;
   // With a scale of 10, as in `./check --long`, 10^5 of each protocol over its three maps.
   const double scale = environment_number("ESPALIER_STRESS_SCALE", 1);
-  const auto rounds = static_cast<std::uint64_t>(scale > 1 ? 3340 * scale : 10 * scale) + 1;
-  registers all({.map = std::get<1>(GetParam()), .by = std::get<0>(GetParam()), .commits_per_epoch = 1}, 3);
-  std::vector<committed> history;
-  std::array<std::vector<committed>, threads> of;
-  std::optional<std::string> fault;
-  std::uint64_t round = 0;
-  std::barrier both(threads, [&]() noexcept {
-    if (round != 0) {
-      history.clear();
-      for (const auto& one : of) history.insert(history.end(), one.begin(), one.end());
-      history.push_back(all.final_state(threads));
-      fault = serialization_graph(history).fault();
-    }
-    all.clear();
-    for (auto& one : of) one.clear();
-    ++round;
-  });
-  {
-    std::vector<std::jthread> running;
-    for (unsigned i = 0; i < threads; ++i) {
-      running.emplace_back([&, i] {
-        std::mt19937_64 random(i);
-        for (both.arrive_and_wait(); round <= rounds && !fault; both.arrive_and_wait()) {
-          for (unsigned n = 0; n < each; ++n) {
-            of[i].push_back(all.run(i, random, (i * each + n) * 8ULL + 1, [&] {
-              if (random() % 3 == 0) std::this_thread::yield();
-            }));
-          }
-        }
-      });
-    }
+  const auto rounds = scale > 1 ? static_cast<std::uint64_t>(33.4 * scale) : 1;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    registers all({.map = std::get<1>(GetParam()), .by = std::get<0>(GetParam()), .commits_per_epoch = 1}, 3,
+                  together);
+    by_thread of;
+    std::atomic<std::uint64_t> next{0};
+    on_threads(threads, [&](int thread) {
+      const auto i = static_cast<unsigned>(thread);
+      std::mt19937_64 random(round * threads + i);
+      for (std::uint64_t n = next++; n < together * each; n = next++)
+        of[i].push_back(all.run(i, std::ref(random), n * 8 + 1, [&] { sometimes_yield(random); }, n / each));
+    });
+    expect_serializable(all, of, round);
+    if (HasFatalFailure()) return;
   }
-  ASSERT_FALSE(fault) << *fault << "\nround " << round - 1;
 }
 
 INSTANTIATE_TEST_SUITE_P(engines, histories,

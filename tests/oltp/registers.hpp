@@ -37,8 +37,10 @@ class registers {
  public:
   static constexpr std::uint64_t colours = 3;
 
-  registers(const oltp::database_options& o, std::uint64_t count)
-      : count_(count),
+  /// So many registers in each of some groups.
+  registers(const oltp::database_options& o, std::uint64_t in_group, std::uint64_t groups = 1)
+      : in_group_(in_group),
+        count_(in_group * groups),
         database_(o),
         rows_(database_.create_table<register_row>("registers", [](const register_row& r) { return r.key; })),
         by_colour_(rows_.create_index("by colour", oltp::uniqueness::many,
@@ -47,19 +49,22 @@ class registers {
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   [[nodiscard]] oltp::database& database() noexcept { return database_; }
 
-  /// One transaction of one to three steps. `random` returns numbers; `value` begins at a number that no other has.
+  /// One transaction of one to three steps, on the registers and colours of a group alone. `random` returns numbers; `value`
+  /// begins at a number that no other has.
   committed run(unsigned thread, const std::function<std::uint64_t()>& random, std::uint64_t value,
-                const between_steps& between) {
+                const between_steps& between, std::uint64_t group = 0) {
     struct step {
       unsigned what;
       std::uint64_t at, to;
     };
     std::vector<step> steps;
     for (std::uint64_t n = 1 + random() % 3; n != 0; --n) {
-      const std::uint64_t at = random() % count_;
-      steps.push_back({static_cast<unsigned>(random() % 12), at, at + random() % (count_ - at)});
+      const std::uint64_t at = random() % in_group_;
+      const std::uint64_t to = at + random() % (in_group_ - at);
+      const std::uint64_t first = group * in_group_;
+      steps.push_back({static_cast<unsigned>(random() % 12), first + at, first + to});
     }
-    const std::uint64_t colour = random() % colours;
+    const std::uint64_t colour = group * colours + random() % colours;
     committed did;
     database_.transact([&](oltp::transaction& t) {
       did = {};
@@ -94,14 +99,6 @@ class registers {
     did.epoch = ~std::uint64_t{0};
     return did;
   }
-  /// All registers are empty lists again.
-  void clear() {
-    database_.transact([&](oltp::transaction& t) {
-      t.scan(
-          rows_, 0, oltp::transaction::last_key, [&](const oltp::found_row<register_row>& r) { t.erase(r); },
-          oltp::intent::write);
-    });
-  }
 
   // The steps, for scenes.
 
@@ -124,13 +121,19 @@ class registers {
         row.list[row.count++] = value;
         row.colour = colour;
       });
+      did.appends.push_back({at, value});
     } else {
-      register_row fresh;
-      fresh.key = 2 * at;
-      fresh.colour = colour;
-      fresh.list[fresh.count++] = value;
-      if (!t.insert(rows_, fresh)) throw std::logic_error("a register that was absent is there");
+      put(t, at, value, colour, did);
     }
+  }
+  /// To a register that is absent, without a look for it.
+  void put(oltp::transaction& t, std::uint64_t at, std::uint64_t value, std::uint64_t colour,
+           committed& did) {
+    register_row fresh;
+    fresh.key = 2 * at;
+    fresh.colour = colour;
+    fresh.list[fresh.count++] = value;
+    if (!t.insert(rows_, fresh)) throw std::logic_error("a register that was absent is there");
     did.appends.push_back({at, value});
   }
   void move(oltp::transaction& t, std::uint64_t at, std::uint64_t value, committed& did) {
@@ -175,6 +178,7 @@ class registers {
     did.reads.push_back({at, std::move(list)});
   }
 
+  std::uint64_t in_group_;
   std::uint64_t count_;
   oltp::database database_;
   oltp::table<register_row>& rows_;
