@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -77,6 +78,18 @@ struct world {
   }
 };
 
+/// A point that another thread waits for, but not for ever: what the waiting one has locked may be in the way.
+class milestone {
+ public:
+  void reach() { reached_.store(true); }
+  void wait() const {
+    for (int n = 0; n < 30 && !reached_.load(); ++n) wait_for_others();
+  }
+
+ private:
+  std::atomic<bool> reached_{false};
+};
+
 /// Threads with a transaction each, on registers of which some are there.
 template <class... Bodies>
 void transactions(scene& s, oltp::protocol p, std::uint64_t count,
@@ -91,7 +104,10 @@ void transactions(scene& s, oltp::protocol p, std::uint64_t count,
     });
   };
   (add(bodies), ...);
-  s.at_end([&w] { w.expect_serializable(); });
+  s.at_end([&w] {
+    w.expect_serializable();
+    w.expect_colours();
+  });
 }
 
 using there = std::pair<std::uint64_t, std::uint64_t>;
@@ -156,6 +172,40 @@ void insert_at_the_end(scene& s) {
         r.append(t, 2, 1, 0, did);
         r.append(t, 3, 2, 0, did);
       });
+}
+
+/// One inserts before a row for which it waits. The owner inserts between them, and reads the range up to its new row twice.
+template <oltp::protocol P>
+void gap_has_changed(scene& s) {
+  struct fixture : world {
+    milestone begun, locked, inserted;
+    fixture() : world(P, 5) {}
+  };
+  auto& w = s.make<fixture>();
+  w.fill(3, 4);
+  s.thread("a", [&w] {
+    w.run(0, [&w](oltp::transaction& t, committed& did) {
+      w.begun.reach();
+      w.locked.wait();
+      w.all.put(t, 1, 1, 0, did);
+    });
+    w.inserted.reach();
+  });
+  s.thread("b", [&w] {
+    w.begun.wait();
+    w.run(1, [&w](oltp::transaction& t, committed& did) {
+      w.all.read_range(t, 3, 3, did);
+      w.locked.reach();
+      w.inserted.wait();
+      w.all.put(t, 2, 2, 1, did);
+    });
+    w.run(1, [&w](oltp::transaction& t, committed& did) {
+      w.all.read_range(t, 0, 1, did);
+      w.inserted.wait();
+      w.all.read_range(t, 0, 1, did);
+    });
+  });
+  s.at_end([&w] { w.expect_serializable(); });
 }
 
 /// Two look for a register that is absent and insert it, one asks for another absent one.
@@ -232,10 +282,44 @@ void undone(scene& s) {
   });
 }
 
-/// Two take the first of a queue and erase it.
 struct job {
   std::uint64_t id;
 };
+
+/// A row leaves, by an erase or an undone insert, and comes back, while another transaction looks for it twice.
+template <oltp::protocol P, bool Erased>
+void leaves_and_comes(scene& s) {
+  struct fixture {
+    oltp::database all{
+        {.map = "locked_map", .by = P, .index_placement = "shared_heap", .row_placement = "shared_heap"}};
+    oltp::table<job>& jobs = all.create_table<job>("jobs", [](const job& j) { return j.id; });
+    milestone leaves, is_back;
+  };
+  auto& f = s.make<fixture>();
+  if (Erased) f.all.transact([&f](oltp::transaction& t) { t.insert(f.jobs, {1}); });
+  s.thread("a", [&f] {
+    f.all.transact([&f](oltp::transaction& t) {
+      Erased ? t.erase(f.jobs, 1) : t.insert(f.jobs, {1});
+      f.leaves.reach();
+      if (!Erased) t.roll_back();
+    });
+    f.all.transact([&f](oltp::transaction& t) { t.insert(f.jobs, {1}); });
+    f.is_back.reach();
+  });
+  s.thread("b", [&f] {
+    bool first = false;
+    bool second = false;
+    f.leaves.wait();
+    f.all.transact([&](oltp::transaction& t) {
+      first = static_cast<bool>(t.find(f.jobs, 1));
+      f.is_back.wait();
+      second = static_cast<bool>(t.find(f.jobs, 1));
+    });
+    require(first == second, "a row that was absent stays absent");
+  });
+}
+
+/// Two take the first of a queue and erase it.
 template <oltp::protocol P>
 void queue(scene& s) {
   struct fixture {
@@ -335,10 +419,13 @@ void for_each_scene(Visitor& visit) {
   visit(by + ", crossing", crossing<P>);
   visit(by + ", two empty ranges", two_empty_ranges<P>);
   visit(by + ", insert at the end", insert_at_the_end<P>);
+  visit(by + ", gap has changed", gap_has_changed<P>);
   visit(by + ", absent", absent<P>);
   visit(by + ", moved", moved<P>);
   visit(by + ", recoloured", recoloured<P>);
   visit(by + ", undone", undone<P>);
+  visit(by + ", erased and inserted", leaves_and_comes<P, true>);
+  visit(by + ", undone and inserted", leaves_and_comes<P, false>);
   visit(by + ", queue", queue<P>);
   visit(by + ", order status", order_status<P>);
 }
