@@ -669,6 +669,66 @@ TEST_P(databases, deliver_each_row_of_a_queue_once) {
   for (std::uint64_t id = 1; id <= count; ++id) EXPECT_EQ(all[id - 1], id);
 }
 
+// TPC-C's Order-Status concurrent with New-Order.
+TEST_P(databases, show_the_newest_order_with_all_its_lines) {
+  constexpr std::uint64_t orders_each = 40;
+  struct order {
+    std::uint64_t number;
+    std::uint64_t customer;
+    std::uint64_t lines;
+  };
+  struct line {
+    std::uint64_t key;
+  };
+  database db(options());
+  auto& orders = db.create_table<order>("orders", [](const order& o) { return o.number; });
+  auto& newest_first = orders.create_index("by customer, the newest first", uniqueness::unique,
+                                           [](const order& o) { return 1000 * (o.customer + 1) - o.number; });
+  auto& lines = db.create_table<line>("lines", [](const line& l) { return l.key; });
+  struct status {
+    std::uint64_t newest, stated, lines, lines_of_next;
+  };
+  const auto look = [&](transaction& t, std::uint64_t customer) {
+    const auto last = t.first(newest_first, 1000 * customer + 1, 1000 * (customer + 1));
+    status seen = last ? status{last->number, last->lines, 0, 0} : status{customer, 0, 0, 0};
+    const std::uint64_t first_line = 10 * seen.newest;
+    t.scan(lines, first_line, first_line + 9, [&](const line&) { ++seen.lines; });
+    t.scan(lines, first_line + 20, first_line + 29, [&](const line&) { ++seen.lines_of_next; });
+    return seen;
+  };
+  // The customers 0 and 1 have the even and the odd numbers.
+  const auto place = [&](transaction& t, std::uint64_t number) {
+    EXPECT_TRUE(t.insert(orders, {number, number % 2, 1 + number % 7}));
+    for (std::uint64_t n = 0; n <= number % 7; ++n) {
+      std::this_thread::yield();
+      EXPECT_TRUE(t.insert(lines, {10 * number + n}));
+    }
+  };
+  std::atomic<int> placing{2};
+  on_threads(3, [&](int me) {
+    if (me < 2) {
+      for (std::uint64_t n = 1; n <= orders_each; ++n)
+        db.transact([&](transaction& t) { place(t, 2 * n + static_cast<std::uint64_t>(me)); });
+      placing.fetch_sub(1);
+      return;
+    }
+    std::array<std::uint64_t, 2> newest{0, 1};
+    for (bool last = false; !last;) {
+      last = placing.load() == 0;
+      std::array<status, 2> seen{};
+      db.transact([&](transaction& t) { seen = {look(t, 0), look(t, 1)}; });
+      for (std::size_t c = 0; c < 2; ++c) {
+        ASSERT_EQ(seen[c].lines, seen[c].stated) << "of the order " << seen[c].newest;
+        ASSERT_EQ(seen[c].lines_of_next, 0U) << "after the order " << seen[c].newest;
+        ASSERT_GE(seen[c].newest, newest[c]);
+        newest[c] = seen[c].newest;
+      }
+      std::this_thread::yield();
+    }
+    EXPECT_THAT(newest, ElementsAre(2 * orders_each, 2 * orders_each + 1));
+  });
+}
+
 /// Runs `first` up to a point at which it waits for `second` to have begun an attempt twice, or to be done.
 class waiting_for_attempts {
  public:
