@@ -32,10 +32,8 @@ struct transfer {
 
 struct bank {
   oltp::database data;
-  oltp::table<account>& accounts =
-      data.create_table<account>("accounts", [](const account& a) { return a.id; });
-  oltp::table<transfer>& ledger =
-      data.create_table<transfer>("ledger", [](const transfer& t) { return t.id; });
+  oltp::table<account>& accounts = data.create_table<&account::id>("accounts");
+  oltp::table<transfer>& ledger = data.create_table<&transfer::id>("ledger");
 
   void execute(const transfer& wanted) {
     data.transact([&](oltp::transaction& t) {

@@ -32,13 +32,11 @@ std::uint64_t key_of(std::uint32_t customer, std::uint32_t status) {
 
 int main() {
   oltp::database shop({.map = "ticket"});
-  auto& orders = shop.create_table<order>(
-      "orders", [](const order& o) { return o.id; },
-      oltp::schema<order>()
-          .with("id", &order::id)
-          .with("customer", &order::customer)
-          .with("status", &order::status)
-          .with("item", &order::item));
+  auto& orders = shop.create_table<&order::id>("orders", oltp::schema<order>()
+                                                             .with("id", &order::id)
+                                                             .with("customer", &order::customer)
+                                                             .with("status", &order::status)
+                                                             .with("item", &order::item));
   auto& by_customer = orders.create_index("by customer and status", oltp::uniqueness::many,
                                           [](const order& o) { return key_of(o.customer, o.status); });
   shop.transact([&](oltp::transaction& t) {
@@ -50,20 +48,19 @@ int main() {
   // Rows of one key come in the opposite order of their inserts. What a transaction has found is printed after it, for
   // its function may be called several times.
   const auto show_open = [&] {
-    std::vector<std::uint32_t> found;
-    shop.transact([&](oltp::transaction& t) {
-      found.clear();
-      t.scan(by_customer, key_of(7, open), key_of(7, open), [&](const order& o) { found.push_back(o.id); });
+    const auto found = shop.transact([&](oltp::transaction& t) {
+      std::vector<std::uint32_t> ids;
+      t.scan(by_customer, key_of(7, open), key_of(7, open), [&](const order& o) { ids.push_back(o.id); });
+      return ids;
     });
     std::printf("open orders of customer 7:");
-    for (const std::uint32_t id : found) std::printf(" %u", id);
+    for (const std::uint32_t id : *found) std::printf(" %u", id);
     std::printf("\n");
   };
   show_open();
   shop.transact([&](oltp::transaction& t) { t.update(orders, 102, [](order& o) { o.status = shipped; }); });
   show_open();
-  order sent;
-  shop.transact(
-      [&](oltp::transaction& t) { sent = *t.first(by_customer, key_of(7, shipped), key_of(7, shipped)); });
-  std::printf("shipped: %s\n", orders.to_string(sent).c_str());
+  const auto sent = shop.transact(
+      [&](oltp::transaction& t) { return *t.first(by_customer, key_of(7, shipped), key_of(7, shipped)); });
+  std::printf("shipped: %s\n", orders.to_string(*sent).c_str());
 }

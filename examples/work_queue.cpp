@@ -30,8 +30,8 @@ struct result {
 
 int main() {
   oltp::database queue({.by = oltp::protocol::wait_die});
-  auto& jobs = queue.create_table<job>("jobs", [](const job& j) { return j.number; });
-  auto& results = queue.create_table<result>("results", [](const result& r) { return r.number; });
+  auto& jobs = queue.create_table<&job::number>("jobs");
+  auto& results = queue.create_table<&result::number>("results");
 
   std::vector<std::thread> threads;
   threads.emplace_back([&] {

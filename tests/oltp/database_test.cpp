@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <span>
@@ -39,6 +40,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Optional;
 using testing::StartsWith;
 
 constexpr std::uint64_t last_key = transaction::last_key;
@@ -65,7 +67,7 @@ struct shop {
   explicit shop(const database_options& o)
       : db(o),
         items(db.create_table<item>("items", [](const item& i) { return i.id; })),
-        by_group(items.create_index("by group", uniqueness::many, [](const item& i) { return i.group; })),
+        by_group(items.create_index<&item::group>("by group", uniqueness::many)),
         by_code(items.create_index("by code", uniqueness::unique, [](const item& i) { return i.code; })) {}
 
   void fill(const std::vector<item>& all) {
@@ -146,7 +148,7 @@ TEST_P(databases, run_the_first_program) {
     std::int64_t balance;
   };
   database bank(options());
-  auto& accounts = bank.create_table<account>("accounts", [](const account& a) { return a.id; });
+  auto& accounts = bank.create_table<&account::id>("accounts");
   EXPECT_TRUE(bank.transact([&](auto& t) {
     t.insert(accounts, {1, 100});
     t.insert(accounts, {2, 0});
@@ -160,12 +162,26 @@ TEST_P(databases, run_the_first_program) {
     EXPECT_EQ((*t.find(accounts, 2)).balance, 10);
     EXPECT_FALSE(t.find(accounts, 3));
   });
-  EXPECT_EQ(bank.counts().commits, 3U);
-  EXPECT_EQ(bank.counts().attempts(), 3U);
+  EXPECT_EQ(bank.transact([&](auto& t) { return t.find(accounts, 1)->balance; }), 90);
+  EXPECT_EQ(bank.counts().commits, 4U);
+  EXPECT_EQ(bank.counts().attempts(), 4U);
   EXPECT_GT(bank.counts().index_operations, 0U);
 }
 
 // One transaction alone.
+
+TEST_P(databases, a_transaction_has_a_result_if_it_commits) {
+  s.fill(1, 2);
+  const std::optional<std::vector<std::uint64_t>> all =
+      s.db.transact([&](transaction& t) { return ids(t, s.items); });
+  EXPECT_THAT(all, Optional(ElementsAre(1, 2)));
+  const std::optional<int> none = s.db.transact([&](transaction& t) {
+    if (t.erase(s.items, 1)) t.roll_back();
+    return 1;
+  });
+  EXPECT_EQ(none, std::nullopt);
+  EXPECT_EQ(contents(s)[0].size(), 2U);
+}
 
 TEST_P(databases, a_transaction_sees_what_it_has_done) {
   s.fill(1, 3);

@@ -29,12 +29,13 @@
 //     struct account { std::uint64_t id; std::int64_t balance; };
 //
 //     espalier::oltp::database bank;
-//     auto& accounts = bank.create_table<account>("accounts", [](const account& a) { return a.id; });
+//     auto& accounts = bank.create_table<&account::id>("accounts");
 //     bank.transact([&](auto& t) { t.insert(accounts, {1, 100}); t.insert(accounts, {2, 0}); });
 //     bank.transact([&](auto& t) {
 //       t.update(accounts, 1, [](account& a) { a.balance -= 10; });
 //       t.update(accounts, 2, [](account& a) { a.balance += 10; });
 //     });
+//     const auto left = bank.transact([&](auto& t) { return t.find(accounts, 1)->balance; });  // an optional
 //
 // A transaction takes effect as a whole at one moment, or not at all. Its function may be called several times: until an
 // attempt commits. So it may have no other effects than those on the database. What it throws undoes the attempt. Under Silo
@@ -78,6 +79,19 @@ class found_row {
   explicit found_row(transaction_core::found f) noexcept : found_(f) {}
   transaction_core::found found_;
 };
+template <class T>
+inline constexpr bool is_found_row = false;
+template <class Row>
+inline constexpr bool is_found_row<found_row<Row>> = true;
+
+/// A member of a row as its key.
+template <auto Member>
+struct member_key {
+  template <class Row, class Column>
+  static Row row_of(Column Row::*);
+  using row = decltype(row_of(Member));
+  [[nodiscard]] auto operator()(const row& r) const noexcept { return r.*Member; }
+};
 
 /// An index of a table with rows of this type.
 template <class Row>
@@ -108,6 +122,11 @@ class table : public table_base {
       throw std::logic_error("oltp: the table " + this->name() + " has rows; create the index " + name +
                              " before");
     return add<Key>(std::move(name), kind);
+  }
+  /// The key is a member of the row: create_index<&order::customer>("by customer", uniqueness::many).
+  template <auto Member>
+  index<Row>& create_index(std::string name, uniqueness kind) {
+    return create_index(std::move(name), kind, member_key<Member>());
   }
   /// Calls visitor(row) for each row, in order. While no transaction runs.
   template <class Visitor>
@@ -295,29 +314,26 @@ class database {
     return made;
   }
 
-  /// Runs function(transaction&) until an attempt commits; returns whether one has, which is false after
-  /// transaction::roll_back(). What the function throws is thrown, and undoes the attempt. Throws std::logic_error inside
-  /// another transaction of the thread.
+  /// The primary key is a member of the row: create_table<&account::id>("accounts").
+  template <auto Member, class Row = typename member_key<Member>::row>
+  table<Row>& create_table(std::string name, const schema<Row>& columns = {}) {
+    return create_table<Row>(std::move(name), member_key<Member>(), columns);
+  }
+
+  /// Runs function(transaction&) until an attempt commits, and returns the function's result as an std::optional, which is empty
+  /// after transaction::roll_back(); of a function without a result, true or false. What the function throws is thrown, and
+  /// undoes the attempt. Throws std::logic_error inside another transaction of the thread.
   template <class Function>
-  bool transact(Function&& function) {
-    session& me = sessions_.local();
-    begin(me);
-    for (backoff pause;; pause.wait()) {
-      start(me);
-      try {
-        transaction t(*me.core);
-        function(t);
-        me.core->commit();
-        return true;
-      } catch (const restart& r) {
-        me.core->roll_back(r.why);
-        if (r.why == abort_reason::rolled_back) return false;
-      } catch (...) {
-        // Under Silo an attempt may see what no transaction can: then it is not the program's fault.
-        const bool sound = me.core->is_sound();
-        me.core->roll_back(sound ? abort_reason::rolled_back : abort_reason::row_changed);
-        if (sound) throw;
-      }
+  auto transact(Function&& function) {
+    using result = std::invoke_result_t<Function&, transaction&>;
+    static_assert(!is_found_row<result>,
+                  "the contents of a row that was found are the transaction's: return a copy");
+    if constexpr (std::is_void_v<result>) {
+      return commits(function);
+    } else {
+      std::optional<result> of_attempt;
+      if (!commits([&](transaction& t) { of_attempt.emplace(function(t)); })) of_attempt.reset();
+      return of_attempt;
     }
   }
 
@@ -354,6 +370,29 @@ class database {
     table<Row> it;
   };
 
+  /// Whether an attempt has committed.
+  template <class Function>
+  bool commits(Function&& function) {
+    session& me = sessions_.local();
+    begin(me);
+    for (backoff pause;; pause.wait()) {
+      start(me);
+      try {
+        transaction t(*me.core);
+        function(t);
+        me.core->commit();
+        return true;
+      } catch (const restart& r) {
+        me.core->roll_back(r.why);
+        if (r.why == abort_reason::rolled_back) return false;
+      } catch (...) {
+        // Under Silo an attempt may see what no transaction can: then it is not the program's fault.
+        const bool sound = me.core->is_sound();
+        me.core->roll_back(sound ? abort_reason::rolled_back : abort_reason::row_changed);
+        if (sound) throw;
+      }
+    }
+  }
   void begin(session& me);
   void start(session& me);
 
