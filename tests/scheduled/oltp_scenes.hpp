@@ -221,6 +221,16 @@ void absent(scene& s) {
       });
 }
 
+/// One reads what another one changes, and a third one begins an epoch between them.
+template <oltp::protocol P>
+void epochs(scene& s) {
+  transactions(
+      s, P, 2, there{0, 1},
+      [](registers& r, oltp::transaction& t, committed& did) { r.append(t, 0, 1, 0, did); },
+      [](registers& r, oltp::transaction& t, committed& did) { r.read(t, 0, did); },
+      [](registers& r, oltp::transaction& t, committed& did) { r.append(t, 1, 2, 1, did); });
+}
+
 /// A row is erased and another one inserted, while it is looked for under both keys.
 template <oltp::protocol P>
 void moved(scene& s) {
@@ -421,6 +431,7 @@ void for_each_scene(Visitor& visit) {
   visit(by + ", insert at the end", insert_at_the_end<P>);
   visit(by + ", gap has changed", gap_has_changed<P>);
   visit(by + ", absent", absent<P>);
+  visit(by + ", epochs", epochs<P>);
   visit(by + ", moved", moved<P>);
   visit(by + ", recoloured", recoloured<P>);
   visit(by + ", undone", undone<P>);
