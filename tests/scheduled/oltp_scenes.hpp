@@ -263,6 +263,16 @@ void recoloured(scene& s) {
       });
 }
 
+/// Two insert rows of one colour, while a third one reads it.
+template <oltp::protocol P>
+void one_colour(scene& s) {
+  transactions(
+      s, P, 3, there{1, 1},
+      [](registers& r, oltp::transaction& t, committed& did) { r.put(t, 0, 1, 1, did); },
+      [](registers& r, oltp::transaction& t, committed& did) { r.put(t, 2, 2, 1, did); },
+      [](registers& r, oltp::transaction& t, committed& did) { r.read_colour(t, 1, did); });
+}
+
 /// One undoes what it did, while others read and insert.
 template <oltp::protocol P>
 void undone(scene& s) {
@@ -434,6 +444,7 @@ void for_each_scene(Visitor& visit) {
   visit(by + ", epochs", epochs<P>);
   visit(by + ", moved", moved<P>);
   visit(by + ", recoloured", recoloured<P>);
+  visit(by + ", one colour", one_colour<P>);
   visit(by + ", undone", undone<P>);
   visit(by + ", erased and inserted", leaves_and_comes<P, true>);
   visit(by + ", undone and inserted", leaves_and_comes<P, false>);
