@@ -177,10 +177,11 @@ void scan_beside_an_erase_of_a_later_entry(sim::scene& s) {
 template <class Value>
 void find_beside_an_erase(sim::scene& s) {
   auto& map = s.make<typename ordered_map<std::uint64_t, Value>::template with_fanout<8>>();
-  for (const Value k : {1U, 5U}) map.insert(k, k);
+  for (const Value k : {1U, 5U, 7U}) map.insert(k, k);
   s.thread("erases", [&map] {
     map.erase(5);
     for (Value k = 10; k < 13; ++k) map.insert(k, k);  // without a split; one of them comes to its slot
+    map.erase(7);                                      // whose slot stays empty
   });
   s.thread("finds",
            [&map] { sim::require(map.find(5).value_or(5) == 5, "a find takes the value of another key"); });
