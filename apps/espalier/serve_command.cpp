@@ -302,14 +302,16 @@ void run(serve_options o, const CLI::App& verb) {
   allow_descriptors(o);
   pid_file process(o.pid_file);
   const serving::listeners sockets(settings);
-  if (const char* const ports = std::getenv("MEMCACHED_PORT_FILENAME"); ports != nullptr)
-    sockets.write_ports(ports);
+  const char* const named = std::getenv("MEMCACHED_PORT_FILENAME");
+  const fs::path ports = named != nullptr ? fs::absolute(named) : fs::path();
   std::optional<background> detached;
   if (o.daemon) detached.emplace();
-  process.write();
-  if (other) become(o.user, *other);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGHUP, SIG_IGN);
+  process.write();
+  // Last: programs wait for this file.
+  if (!ports.empty()) sockets.write_ports(ports);
+  if (other) become(o.user, *other);
   serving::service shared(settings, memory);
   serving::server server(shared, sockets);
   if (detached) detached->is_ready(o.verbosity > 0);
