@@ -332,6 +332,23 @@ void scan_beside_a_split(sim::scene& s) {
   });
 }
 
+/// A full leaf comes to share with a neighbour that has room, and finds it full.
+void share_with_a_leaf_that_fills(sim::scene& s) {
+  auto& map = s.make<ordered_map<std::uint64_t, std::uint64_t>::with_fanout<3>>();
+  for (const std::uint64_t k : {10, 20, 30, 40, 15}) map.insert(k, k);
+  map.erase(40);
+  s.thread("shares", [&map] { map.insert(16, 16); });
+  s.thread("fills", [&map] {
+    map.insert(31, 31);
+    map.insert(32, 32);
+  });
+  s.at_end([&map] {
+    for (const std::uint64_t k : {10, 15, 16, 20, 30, 31, 32})
+      sim::require(map.contains(k), "a key is lost where two leaves share");
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+  });
+}
+
 }  // namespace
 
 void explore_all(scenes& all) {
@@ -355,6 +372,7 @@ void explore_all(scenes& all) {
   all.run_alone("marks_where_threads_meet", marks_where_threads_meet);
   all.run("scan_beside_a_split", scan_beside_a_split, once, 4);
   all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, once, 4);
+  all.run("share_with_a_leaf_that_fills", share_with_a_leaf_that_fills, once, 4);
   all.run_alone("nothing_is_behind_the_largest_key", nothing_is_behind_the_largest_key);
   all.run_alone("assigned_cursor", assigned_cursor);
   // Last, because they take longest.

@@ -358,29 +358,24 @@ struct hashed_leaf : node_base {
     const std::size_t rank = coming > mine.largest    ? mine.count - fewest
                              : coming < mine.smallest ? fewest
                                                       : (mine.count + 1) / 2;
-    const key_type separator = key_between(mine, rank);
-    give(w, mine, separator, largest, fresh, w);
+    return give_behind(w, mine, rank, fresh, w);
+  }
+  /// Gives entries to the right neighbour, which has fewer, or takes some of its, so that both have about as many. Returns as
+  /// above; nothing where both have about as many, and keep them.
+  template <class Witness, class RightWitness>
+  [[gnu::noinline]] std::optional<key_type> share(const Witness& w, hashed_leaf& right,
+                                                  const RightWitness& rw) noexcept {
+    const unsigned here = count(w);
+    const unsigned half = (here + right.count(rw) + 1) / 2;
+    // key_between() is as far off at most: the one that gets entries has room for them.
+    if (here > half + capacity / 16) return give_behind(w, gather_all(w), half, right, rw);
+    if (here + capacity / 16 >= half) return std::nullopt;
+    const gathered of_right = right.gather_all(rw);
+    const key_type separator = key_between(of_right, half - here);
+    right.give(rw, of_right, 0, separator - 1, *this, w);
     return separator;
   }
-  /// Gives the right neighbour, which has room for them, the entries from about that rank on: neither none nor all. Returns
-  /// as above.
-  template <class Witness, class OtherWitness>
-  [[gnu::noinline]] key_type give_those_behind(const Witness& w, unsigned rank, hashed_leaf& right,
-                                               const OtherWitness& ow) noexcept {
-    const gathered mine = gather_all(w);
-    const key_type separator = key_between(mine, rank);
-    give(w, mine, separator, largest, right, ow);
-    return separator;
-  }
-  /// The same for the left one.
-  template <class Witness, class OtherWitness>
-  [[gnu::noinline]] key_type give_those_before(const Witness& w, unsigned rank, hashed_leaf& left,
-                                               const OtherWitness& ow) noexcept {
-    const gathered mine = gather_all(w);
-    const key_type separator = key_between(mine, rank);
-    give(w, mine, 0, separator - 1, left, ow);
-    return separator;
-  }
+  /// Gives a neighbour, which has room for them, all entries.
   template <class Witness, class OtherWitness>
   [[gnu::noinline]] void give_all(const Witness& w, hashed_leaf& other, const OtherWitness& ow) noexcept {
     give(w, gather_all(w), 0, largest, other, ow);
@@ -399,8 +394,7 @@ struct hashed_leaf : node_base {
       }
       return false;
     }
-    gathered some;
-    gather(seen, 0, largest, some);
+    const gathered some = gather_all(seen);
     if (!seen.validate()) return false;
     entries<key_type, std::uint8_t, most> sorted;
     append_in_order(less{}, some, sorted,
@@ -504,6 +498,7 @@ struct hashed_leaf : node_base {
           return "a search in a leaf does not find an entry";
       }
     }
+    if (n > most) return "a leaf has more entries than it may";
     return n == count(rest) ? nullptr : "a leaf has more or fewer entries than it counts";
   }
 
@@ -861,6 +856,14 @@ struct hashed_leaf : node_base {
     const auto at = keys.begin() + static_cast<std::ptrdiff_t>(rank);
     std::nth_element(keys.begin(), at, keys.begin() + static_cast<std::ptrdiff_t>(some.count));
     return *at;
+  }
+  /// Gives the entries from about that rank on, neither none nor all. Returns the smallest key that `right` may have.
+  template <class Witness, class OtherWitness>
+  [[gnu::always_inline]] key_type give_behind(const Witness& w, const gathered& mine, std::size_t rank,
+                                              hashed_leaf& right, const OtherWitness& ow) noexcept {
+    const key_type separator = key_between(mine, rank);
+    give(w, mine, separator, largest, right, ow);
+    return separator;
   }
   /// Moves the entries from one key to another, and those home for which there is room then.
   template <class Witness, class OtherWitness>

@@ -598,7 +598,7 @@ template <class Node>
 [[nodiscard]] constexpr bool fit_one(unsigned count) noexcept {
   return 4 * count <= 3 * Node::capacity || count < 2 * (Node::sparse + 1);
 }
-/// Moves entries between two neighbours. Returns the new separator, or nothing if the left one now has everything.
+/// Moves entries between two neighbours. Returns the separator, or nothing if the left one now has everything.
 template <class Key, class Node, class LeftWitness, class RightWitness, class Compare>
 [[nodiscard]] std::optional<Key> merge_or_even(Node& left, const LeftWitness& l, const Key& separator,
                                                Node& right, const RightWitness& r, const Compare& less) {
@@ -618,18 +618,15 @@ template <class Key, class Node, class LeftWitness, class RightWitness, class Co
   requires covers_a_range<Node>
 [[nodiscard]] std::optional<Key> merge_or_even(Node& left, const LeftWitness& l, const Key&, Node& right,
                                                const RightWitness& r, const Compare&) noexcept {
-  const unsigned of_left = left.count(l);
-  const unsigned count = of_left + right.count(r);
-  if (fit_one<Node>(count)) {
+  if (fit_one<Node>(left.count(l) + right.count(r))) {
     right.give_all(r, left, l);
     left.cover(l, left.first_covered(l), right.last_covered(r));
     return std::nullopt;
   }
-  const unsigned middle = (count + 1) / 2;
-  const Key separator = of_left > middle ? left.give_those_behind(l, middle, right, r)
-                                         : right.give_those_before(r, middle - of_left, left, l);
-  right.cover(r, separator, right.last_covered(r));
-  left.cover(l, left.first_covered(l), separator - 1);
+  const std::optional<Key> separator = left.share(l, right, r);
+  if (!separator) return right.first_covered(r);
+  right.cover(r, *separator, right.last_covered(r));
+  left.cover(l, left.first_covered(l), *separator - 1);
   return separator;
 }
 
