@@ -1,11 +1,12 @@
 #pragma once
 
-#include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/fork_recovery.hpp"
@@ -21,16 +22,21 @@ concept recovered_per_thread = requires(T& element, bool lost) {
 };
 
 // Orderings
-//   (1) add_block (acq_rel) -> local, at, add_block (acquire): a thread that finds a block sees its elements
-//       constructed. The acquire of add_block is needed only where the exchange fails and finds another block.
-//   (2) made_words (acq_rel) -> own_word, read, made_words (acquire): a thread that finds the words of a counter sees them
+//   (1) add (release) -> at, local (acquire): a thread that finds an element sees it constructed.
+//   (2) grow (acq_rel) -> table (acquire): a thread that finds a table sees what it has, and the older ones.
+//   (3) made_words (acq_rel) -> own_word, read, made_words (acquire): a thread that finds the words of a counter sees them
 //       constructed.
-// A scan behind hw::fence_heavy() finds the block of each thread that has passed hw::fence_light() before it.
+// A scan behind hw::fence_heavy() finds the element of each thread that has passed hw::fence_light() before it: in the
+// newest table, or in an older one.
 
-/// An object with one T per thread slot (hw/thread_slot.hpp). A thread's first request for its element creates a
-/// block of elements. Elements live as long as the whole, so that other threads find what a thread left behind, and
-/// pass to the next thread that gets the slot. T must be default-constructible, and safe to read from for_each while
-/// its thread works with it.
+/// An object with one T per thread slot (hw/thread_slot.hpp). A thread's first request for its element creates it. Elements
+/// live as long as the whole, so that other threads find what a thread left behind, and pass to the next thread that gets
+/// the slot. T must be default-constructible, and safe to read from for_each while its thread works with it.
+///
+/// A table leads to the elements, and is replaced by a larger one where a thread has a slot behind its end. The larger one has
+/// what the other one had when it was made. Only the thread of a slot adds its element; it may do so to a table that
+/// has just been replaced. So the older tables stay, and what a table does not have is looked for in these. An object that
+/// few threads use is small.
 template <class T>
 class per_thread {
  public:
@@ -39,19 +45,19 @@ class per_thread {
   per_thread& operator=(const per_thread&) = delete;
   ~per_thread() {
     if constexpr (recovered_per_thread<T>) link_.leave();
-    // relaxed: no other thread uses an object that is being destroyed.
-    for (auto& b : blocks_) delete b.load(std::memory_order_relaxed);
+    // relaxed, both: no other thread uses an object that is being destroyed.
+    table* newest = table_.load(std::memory_order_relaxed);
+    for (std::uint32_t slot = 0; slot < newest->slots; ++slot) delete look_up(newest, slot);
+    while (newest != &empty_) delete_table(std::exchange(newest, newest->older));
   }
 
-  /// The element of the calling thread. Constant time. Throws std::bad_alloc at the first call in a block, and what
-  /// hw::thread_slot() throws at a thread's first call.
+  /// The element of the calling thread. Constant time. Throws std::bad_alloc at a thread's first call, and what
+  /// hw::thread_slot() throws then.
   [[nodiscard, gnu::always_inline]] T& local() {
     const std::uint32_t slot = hw::thread_slot();
-    // order (1): local, acquire
-    block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);
-    if (b == nullptr) [[unlikely]]
-      return first(slot);
-    return (*b)[slot % per_block].value;
+    if (element* const mine = in_newest(slot)) [[likely]]
+      return mine->value;
+    return first(slot);
   }
 
   /// The same; null where there is no memory for it, or no slot. The next call then tries again.
@@ -61,61 +67,114 @@ class per_thread {
     return present != nullptr ? present : try_first();
   }
 
-  /// The element of the calling thread where its block exists. As fast as local().
+  /// The element of the calling thread where it exists. As fast as local().
   [[nodiscard]] T* if_made() const noexcept { return at(hw::try_thread_slot()); }
 
-  /// The element of a slot if its block exists. Null for max_thread_slots.
+  /// The element of a slot if it exists. Null for max_thread_slots.
   [[nodiscard]] T* at(std::uint32_t slot) const noexcept {
-    block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);  // order (1): at, acquire
-    return b == nullptr ? nullptr : &(*b)[slot % per_block].value;
+    if (element* const one = in_newest(slot)) [[likely]]
+      return &one->value;
+    return in_older(slot);
   }
 
   /// Calls visit(slot, element) for every existing element, in slot order.
   template <class Visitor>
   void for_each(Visitor&& visit) const {
-    const std::uint32_t used = hw::thread_slots_used();
-    for (std::uint32_t slot = 0; slot < used; ++slot) {
-      if (T* const element = at(slot)) visit(slot, *element);
+    const table* const newest = table_.load(std::memory_order_acquire);  // order (2): table, acquire
+    for (std::uint32_t slot = 0; slot < newest->slots; ++slot) {
+      if (element* const one = look_up(newest, slot)) visit(slot, one->value);
     }
   }
 
  private:
-  static constexpr std::uint32_t per_block = 16;
-  using block = std::array<hw::padded<T>, per_block>;
+  using element = hw::padded<T>;
+  /// With room for the elements of the first slots behind it.
+  struct table {
+    std::uint32_t slots = 0;
+    table* older = nullptr;
+
+    [[nodiscard]] std::atomic<element*>& of(std::uint32_t slot) const noexcept {
+      return reinterpret_cast<std::atomic<element*>*>(const_cast<table*>(this) + 1)[slot];
+    }
+  };
+  static_assert(sizeof(table) % alignof(std::atomic<element*>) == 0);
   struct no_link {};
+
+  [[nodiscard, gnu::always_inline]] element* in_newest(std::uint32_t slot) const noexcept {
+    const table* const newest = table_.load(std::memory_order_acquire);  // order (2): table, acquire
+    if (slot >= newest->slots) [[unlikely]]
+      return nullptr;
+    return newest->of(slot).load(std::memory_order_acquire);  // order (1): local, acquire
+  }
 
   // Separate functions, so that the fast paths need no room on the stack.
 
-  [[gnu::noinline]] T& first(std::uint32_t slot) { return *add_block(slot, new block()); }
+  [[nodiscard, gnu::noinline]] T* in_older(std::uint32_t slot) const noexcept {
+    // order (2): table, acquire
+    element* const one = look_up(table_.load(std::memory_order_acquire), slot);
+    return one == nullptr ? nullptr : &one->value;
+  }
+  /// In a table and those that it has replaced.
+  [[nodiscard]] static element* look_up(const table* in, std::uint32_t slot) noexcept {
+    for (; slot < in->slots; in = in->older) {
+      // order (1): at, acquire
+      if (element* const one = in->of(slot).load(std::memory_order_acquire)) return one;
+    }
+    return nullptr;
+  }
 
+  [[gnu::noinline]] T& first(std::uint32_t slot) {
+    T* const mine = add(slot);
+    if (mine == nullptr) throw std::bad_alloc();
+    return *mine;
+  }
   [[gnu::noinline]] T* try_first() noexcept {
     const std::uint32_t slot = hw::try_thread_slot();
-    if (slot == hw::max_thread_slots) return nullptr;
-    auto* const fresh = new (std::nothrow) block();
-    return fresh == nullptr ? nullptr : add_block(slot, fresh);
+    return slot == hw::max_thread_slots ? nullptr : add(slot);
   }
 
-  /// The element of a slot, in that block or in one that another thread added first.
-  T* add_block(std::uint32_t slot, block* fresh) noexcept {
+  /// The element of the calling thread, which the newest table does not have. Null where there is no memory.
+  T* add(std::uint32_t slot) {
     // First, while no thread has an element yet that a fork could leave unrepaired.
     if constexpr (recovered_per_thread<T>) link_.join(this, recover);
-    block* present = nullptr;
-    // order (1): add_block, acq_rel
-    if (blocks_[slot / per_block].compare_exchange_strong(present, fresh, std::memory_order_acq_rel,
-                                                          std::memory_order_acquire))
-      present = fresh;
-    else
-      delete fresh;
-    return &(*present)[slot % per_block].value;
+    table* const with_room = grown(slot);
+    if (with_room == nullptr) return nullptr;
+    element* mine = look_up(with_room, slot);
+    if (mine == nullptr) mine = new (std::nothrow) element();
+    // order (1): add, release
+    if (mine != nullptr) with_room->of(slot).store(mine, std::memory_order_release);
+    return mine == nullptr ? nullptr : &mine->value;
   }
+  /// The newest table, which has room for the slot.
+  [[nodiscard]] table* grown(std::uint32_t slot) {
+    table* newest = table_.load(std::memory_order_acquire);  // order (2): table, acquire
+    while (slot >= newest->slots) {
+      table* const fresh = new_table(newest, std::bit_ceil(slot + 1));
+      if (fresh == nullptr) return nullptr;
+      // order (2): grow, acq_rel
+      if (table_.compare_exchange_strong(newest, fresh, std::memory_order_acq_rel, std::memory_order_acquire))
+        return fresh;
+      delete_table(fresh);
+    }
+    return newest;
+  }
+  [[nodiscard]] static table* new_table(table* older, std::uint32_t slots) {
+    void* const room = ::operator new(sizeof(table) + slots * sizeof(std::atomic<element*>), std::nothrow);
+    if (room == nullptr) return nullptr;
+    table* const fresh = ::new (room) table{slots, older};
+    for (std::uint32_t slot = 0; slot < slots; ++slot)
+      ::new (&fresh->of(slot)) std::atomic<element*>(look_up(older, slot));
+    return fresh;
+  }
+  static void delete_table(table* one) noexcept { ::operator delete(static_cast<void*>(one)); }
 
   static void recover(void* all, const hw::fork_survivor& survivor) noexcept {
     static_cast<per_thread*>(all)->for_each(
         [&](std::uint32_t slot, T& element) { element.recover_in_child(survivor.lost(slot)); });
   }
 
-  // The last one stays empty: the fast path of a thread without a slot finds null there.
-  mutable std::array<std::atomic<block*>, hw::max_thread_slots / per_block + 1> blocks_{};
+  static inline constinit table empty_{};
+  std::atomic<table*> table_{&empty_};
   [[no_unique_address]] std::conditional_t<recovered_per_thread<T>, hw::fork_link, no_link> link_;
 };
 
@@ -157,7 +216,7 @@ class striped_counter {
   [[nodiscard]] std::int64_t read() const noexcept {
     // relaxed: exact only when no thread adds.
     std::int64_t sum = shared_.load(std::memory_order_relaxed);
-    const words* const all = stripes_.load(std::memory_order_acquire);  // order (2): read, acquire
+    const words* const all = stripes_.load(std::memory_order_acquire);  // order (3): read, acquire
     if (all == nullptr) return sum;
     // relaxed: as above.
     all->for_each([&](std::uint32_t, const std::atomic<std::int64_t>& word) {
@@ -170,7 +229,7 @@ class striped_counter {
   using words = per_thread<std::atomic<std::int64_t>>;
 
   [[nodiscard, gnu::always_inline]] std::atomic<std::int64_t>* own_word() const noexcept {
-    const words* const all = stripes_.load(std::memory_order_acquire);  // order (2): own_word, acquire
+    const words* const all = stripes_.load(std::memory_order_acquire);  // order (3): own_word, acquire
     return all == nullptr ? nullptr : all->if_made();
   }
   /// One of the first additions, a thread's first one to its own word, or one without memory for that.
@@ -187,11 +246,11 @@ class striped_counter {
   }
   /// Null where there is no memory for them.
   [[nodiscard]] words* made_words() noexcept {
-    words* present = stripes_.load(std::memory_order_acquire);  // order (2): made_words, acquire
+    words* present = stripes_.load(std::memory_order_acquire);  // order (3): made_words, acquire
     if (present != nullptr) return present;
     auto* const fresh = new (std::nothrow) words();
     if (fresh == nullptr) return nullptr;
-    // order (2): made_words, acq_rel
+    // order (3): made_words, acq_rel
     if (stripes_.compare_exchange_strong(present, fresh, std::memory_order_acq_rel,
                                          std::memory_order_acquire))
       return fresh;
