@@ -97,6 +97,24 @@ TEST(segregated, nodes_in_a_row_are_neighbours) {
   }
 }
 
+TEST(segregated, a_single_leaf_takes_no_arena) {
+  const block leaf{2400, 64, memory_role::leaf};
+  segregated source;
+  void* const first = source.allocate(leaf);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0U);
+  EXPECT_EQ(source.usage().blocks, 1U);
+  EXPECT_EQ(source.usage().bytes_in_use, bytes_held(source, first, leaf));
+  EXPECT_EQ(source.usage().bytes_reserved, bytes_held(source, first, leaf));
+  void* const second = source.allocate(leaf);
+  EXPECT_NE(page_of(second), page_of(first));
+  EXPECT_EQ(source.usage().blocks, 2U);
+  source.deallocate(first, leaf);
+  EXPECT_EQ(source.usage().blocks, 1U);
+  source.deallocate(second, leaf);
+  EXPECT_EQ(source.usage().blocks, 0U);
+  EXPECT_EQ(source.allocate(leaf), second) << "a map with arenas has all its blocks from them";
+}
+
 using split = split_clusters<32, 24>;
 
 template <class Placement>

@@ -11,6 +11,7 @@
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/parts/cluster_slab.hpp"
 #include "espalier/memory/parts/slab.hpp"
+#include "espalier/memory/segregated.hpp"
 #include "mutants/driver.hpp"
 
 namespace espalier::mutants {
@@ -181,6 +182,24 @@ void freed_for_all(sim::scene& s) {
   });
 }
 
+/// The first block of a placement comes from the heap: one thread has it at a time.
+void first_blocks(sim::scene& s) {
+  static constexpr block leaf{2048, 64, memory_role::leaf};
+  auto& source = s.make<segregated>();
+  for (std::uint64_t t = 1; t <= 3; ++t) {
+    s.thread(std::to_string(t), [&source, t] {
+      for (int round = 0; round < 2; ++round) {
+        auto* const mine = static_cast<std::uint64_t*>(source.allocate(leaf));
+        *mine = t;
+        sim::require(source.usage().blocks >= 1, "a block in use is not counted");
+        sim::require(*mine == t, "a block is handed out twice");
+        source.deallocate(mine, leaf);
+      }
+    });
+  }
+  s.at_end([&source] { sim::require(source.usage().blocks == 0, "a block is in use at the end"); });
+}
+
 /// A thread requests memory near a block of another slab, while this slab gets its first span.
 void foreign(sim::scene& s) {
   auto& held = s.make<held_blocks>();
@@ -203,6 +222,7 @@ void first_comers(sim::scene& s) {
 }  // namespace
 
 void explore_all(scenes& all) {
+  all.run("first_blocks", first_blocks);
   all.run("fresh blocks", fresh_blocks);
   all.run("beside", beside);
   all.run("foreign", foreign);
