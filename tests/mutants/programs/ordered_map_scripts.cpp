@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <limits>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -210,8 +211,9 @@ struct looked_into : narrow_map {
   }
   /// Threads meet in a leaf where an operation has failed four times to take its lock. Results do not tell.
   void require_marks() {
-    insert(0, 0);
-    auto& of_keys = *this->guess_leaf(0);
+    for (std::uint64_t k = 0; k <= 4; ++k) insert(k, k);
+    for (std::uint64_t k = 1; k <= 4; ++k) erase(k);
+    auto& of_keys = *this->guess_leaf(0);  // no first leaf any more
     for (std::uint64_t failing = 0; failing <= 4; ++failing) {
       const std::uint64_t key = 1 + failing;
       const change wanted{.insert_where_absent = true, .word = key};
@@ -238,6 +240,10 @@ void find_of_what_a_scan_has_visited(sim::scene& s) {
   auto& map = s.make<narrow_map>();
   for (const std::uint64_t k : keys)
     if (k != keys.back()) map.insert(k, k);
+  // With another key it has no first leaf any more.
+  std::uint64_t other = 0;
+  while (std::ranges::count(keys, other) != 0) ++other;
+  map.insert(other, other);
   s.thread("inserts", [&map, k = keys.back()] { map.insert(k, k); });
   s.thread("finds", [&map, k = keys.back()] {
     const bool visited = std::ranges::count(keys_of(map), k) != 0;
@@ -306,7 +312,8 @@ void assigned_cursor(sim::scene& s) {
 /// A visitor that ends the scan is not called again, wherever that is.
 void scan_ends_at_each_entry(sim::scene& s) {
   auto& map = s.make<narrow_map>();
-  for (std::uint64_t k = 1; k <= 3; ++k) map.insert(2 * k, 2 * k);
+  for (std::uint64_t k = 1; k <= 5; ++k) map.insert(2 * k, 2 * k);
+  for (const std::uint64_t k : {8, 10}) map.erase(k);  // it has no first leaf any more
   for (unsigned i = 0; i < 2; ++i) keys_of(map);
   for (const std::uint64_t k : {3U, 8U, 9U, 10U}) map.insert(k, k);
   s.thread("scans", [&map] {
@@ -329,6 +336,47 @@ void scan_beside_a_split(sim::scene& s) {
     const std::vector<std::uint64_t> all = keys_of(map);
     for (std::uint64_t k = 10; k <= 15; ++k)
       sim::require(std::ranges::count(all, k) == 1, "a scan misses an entry");
+  });
+}
+
+// A map with few entries has one leaf of half the size: here of four entries.
+
+void first_leaf_grows(sim::scene& s) {
+  auto& map = s.make<narrow_map>();
+  for (std::uint64_t k = 1; k <= 4; ++k) map.insert(k, k);
+  s.thread("grows", [&map] { map.insert(5, 5); });
+  s.thread("changes", [&map] {
+    sim::require(map.erase(1), "an entry is lost while the map grows");
+    sim::require(map.insert(6, 6), "an insert finds its key while the map grows");
+    sim::require(map.find(6) == 6, "an insert is lost while the map grows");
+  });
+  s.thread("reads", [&map] {
+    for (std::uint64_t k = 2; k <= 4; ++k)
+      sim::require(map.find(k) == k, "a find misses an entry while the map grows");
+    const std::vector<std::uint64_t> all = keys_of(map);
+    for (std::uint64_t k = 2; k <= 4; ++k)
+      sim::require(std::ranges::count(all, k) == 1, "a scan misses an entry while the map grows");
+  });
+  s.at_end([&map] {
+    sim::require(keys_of(map) == std::vector<std::uint64_t>{2, 3, 4, 5, 6}, "an entry is lost or comes back");
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+  });
+}
+
+void first_leaf_goes(sim::scene& s) {
+  auto& map = s.make<narrow_map>();
+  map.insert(1, 1);
+  s.thread("erases", [&map] { sim::require(map.erase(1), "an entry is lost"); });
+  for (const std::uint64_t k : {2, 3}) {
+    s.thread("inserts " + std::to_string(k), [&map, k] {
+      sim::require(map.insert(k, k), "an insert finds a key that is absent");
+      sim::require(map.find(k) == k, "an insert is lost");
+      if (k == 3) sim::require(map.erase(k), "an entry is lost");
+    });
+  }
+  s.at_end([&map] {
+    sim::require(keys_of(map) == std::vector<std::uint64_t>{2}, "an entry is lost or comes back");
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
   });
 }
 
@@ -372,6 +420,8 @@ void explore_all(scenes& all) {
   all.run_alone("marks_where_threads_meet", marks_where_threads_meet);
   all.run("scan_beside_a_split", scan_beside_a_split, once, 4);
   all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, once, 4);
+  all.run("first_leaf_grows", first_leaf_grows, {}, 2);
+  all.run("first_leaf_goes", first_leaf_goes, {}, 2);
   all.run("share_with_a_leaf_that_fills", share_with_a_leaf_that_fills, once, 4);
   all.run_alone("nothing_is_behind_the_largest_key", nothing_is_behind_the_largest_key);
   all.run_alone("assigned_cursor", assigned_cursor);

@@ -391,7 +391,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
         continue;
       }
       if (u.done.what == effect::full) {
-        base::make_room(key);
+        base::make_room(guard, key);
         continue;
       }
       if (u.for_leaf != advice::none) try_change_form(guard, key, u.for_leaf);

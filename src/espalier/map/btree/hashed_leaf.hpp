@@ -375,9 +375,10 @@ struct hashed_leaf : node_base {
     right.give(rw, of_right, 0, separator - 1, *this, w);
     return separator;
   }
-  /// Gives a neighbour, which has room for them, all entries.
-  template <class Witness, class OtherWitness>
-  [[gnu::noinline]] void give_all(const Witness& w, hashed_leaf& other, const OtherWitness& ow) noexcept {
+  /// Gives a neighbour, or a leaf of another size, which has room for them, all entries.
+  template <class Witness, unsigned OtherCapacity, class OtherWitness>
+  [[gnu::noinline]] void give_all(const Witness& w, hashed_leaf<Word, OtherCapacity>& other,
+                                  const OtherWitness& ow) noexcept {
     give(w, gather_all(w), 0, largest, other, ow);
   }
 
@@ -518,6 +519,9 @@ struct hashed_leaf : node_base {
   }
 
  private:
+  template <class, unsigned>
+  friend struct hashed_leaf;
+
   // The slots of all groups are numbered. Pairs lie end to end, which a compiler does not see in the general form.
 
   [[nodiscard]] const auto& key_in(std::size_t slot) const noexcept {
@@ -866,9 +870,9 @@ struct hashed_leaf : node_base {
     return separator;
   }
   /// Moves the entries from one key to another, and those home for which there is room then.
-  template <class Witness, class OtherWitness>
+  template <class Witness, class Other, class OtherWitness>
   [[gnu::noinline]] void give(const Witness& w, const gathered& mine, key_type first, key_type last,
-                              hashed_leaf& other, const OtherWitness& ow) noexcept {
+                              Other& other, const OtherWitness& ow) noexcept {
     const key_type range = last - first;
     std::array<std::uint8_t, room_for_all> going;
     std::array<std::uint8_t, room_for_all> again;
@@ -890,7 +894,7 @@ struct hashed_leaf : node_base {
     for (unsigned i = 0; i < goes; ++i) leave(going[i]);
     for (unsigned i = 0; i < stays; ++i) leave(again[i]);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // order (1): give, seq_cst
-    const auto placed = [&](hashed_leaf& to, const auto& tw, unsigned many, const auto& which) {
+    const auto placed = [&](auto& to, const auto& tw, unsigned many, const auto& which) {
       std::array<Word, room_for_all> words;
       for (unsigned i = 0; i < many; ++i) words[i] = word_in(mine.slot[which[i]]).get(w);
       to.place_all(

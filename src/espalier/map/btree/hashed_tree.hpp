@@ -27,7 +27,15 @@
 // that has an order, or in a sorted copy of a part. tree.hpp has splits and merges: optimistic lock coupling, as in
 // olc_btree.hpp. A full leaf shares with a neighbour before it is split.
 //
+// A map with few entries has them in a first leaf of half the size, and no root. When that is full, its entries move to a
+// leaf of the usual size, the root.
+//
 // Invariants: (B1) to (B3) of tree.hpp, (H1) to (H7) of hashed_leaf.hpp.
+//   (F1) A map has a root, or a first leaf, or is empty. What the anchor and `first_` lead to changes with the lock of the
+//        anchor. A first leaf that leaves the map is obsolete before that lock is released.
+//
+// Reclamation of the first leaf. (I1) `first_` has the only pointer to it, and loses it under the guard of the anchor. (I2) Its own
+// guard is held then, and it is obsolete. (I3) The pointer is written when the leaf is created.
 //
 // Progress. All operations may wait: for a split or a merge of a node on their way, inserts and erases also for the lock of
 // a leaf. Updates of a key that is present are lock-free but for that, where words have 8 bytes. A thread holds locks for
@@ -37,7 +45,8 @@
 //   find, contains -> present      the load of key and value in one step. Where it takes two, that of the value, or the moment
 //                                  before an erase between them: such an erase has not released the lock yet, for the
 //                                  find validates
-//   find, contains -> absent       one of the reads of groups and marks, or a moment between two of them: if the key was
+//   find, contains -> absent       in an empty map the read of the root between the anchor's version and its validation; else
+//                                  one of the reads of groups and marks, or a moment between two of them: if the key was
 //                                  there all the time, it was in one slot (H4), on the way that its marks show (H2), and the
 //                                  search has come to that. The validation shows that the leaf covered the key, and that
 //                                  no entry moved
@@ -76,10 +85,36 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   using base::base;
   using typename base::guard_type;
 
+  [[nodiscard]] static std::vector<node_type> node_types() {
+    std::vector<node_type> all = base::node_types();
+    all.push_back({memory_role::other, "first leaf", sizeof(first_leaf), first_leaf().members()});
+    return all;
+  }
+
+  // Quiescent only, as in tree.hpp.
+
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    if (const first_leaf* const only = first_at_rest()) base::visit_leaf(*only, memory_role::other, visitor);
+    base::visit_nodes(visitor);
+  }
+  [[nodiscard]] const char* check_invariants() const {
+    if (first_leaf* const only = first_at_rest()) {
+      if (base::root_at_rest() != nullptr) return "a map has a root and a first leaf";
+      if (only->lock.is_locked() || only->lock.try_read().obsolete())
+        return "a first leaf is locked, or has left";
+      if (const char* const wrong = only->check()) return wrong;
+    }
+    return base::check_invariants();
+  }
+
  protected:
   using typename base::contract;
   friend contract;
-  ~hashed_tree() = default;
+  /// No other thread may use the map any more.
+  ~hashed_tree() {
+    if (first_leaf* const only = first_at_rest()) destroy_first(*only);
+  }
 
   using stored = typename image::type;
   using typename base::change;
@@ -87,8 +122,16 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   using typename base::holder;
   using typename base::leaf;
   using typename base::outcome;
+  using typename base::place;
   using typename base::section;
+  using typename base::store;
   using typename base::word;
+  using typename base::write_guard;
+  template <class Node>
+  using held_node = typename base::template held_node<Node>;
+
+  /// What a search comes to where it finds no root: in larger maps it costs nothing.
+  using first_leaf = typename base::template laid_out<hashed_leaf<word, (Fanout::leaf + 1) / 2>>;
 
   /// The word of a key's value. A plain struct is returned in registers.
   struct found_word {
@@ -96,26 +139,27 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     bool present;
     bool disturbed;  ///< a writer came between: nothing is known
   };
-  [[nodiscard, gnu::always_inline]] static found_word try_find(const stored key, leaf* of_key) noexcept {
-    if (of_key == nullptr) return {};
-    if constexpr (leaf::updates_in_place) {
-      if (const hw::vector_width width = hw::vectors(); leaf::loads_entries(width)) [[likely]] {
-        const auto seen = of_key->placement.try_read();
-        return find_in_section(key, *of_key, seen, [&](word& value) __attribute__((always_inline)) {
-          return of_key->find_beside_writers(key, value, width);
+  template <class Leaf>
+  [[nodiscard, gnu::always_inline]] static found_word try_find(const stored key, Leaf& of_key) noexcept {
+    if constexpr (Leaf::updates_in_place) {
+      if (const hw::vector_width width = hw::vectors(); Leaf::loads_entries(width)) [[likely]] {
+        const auto seen = of_key.placement.try_read();
+        return find_in_section(key, of_key, seen, [&](word& value) __attribute__((always_inline)) {
+          return of_key.find_beside_writers(key, value, width);
         });
       }
     }
-    return find_between_writers(key, *of_key);
+    return find_between_writers(key, of_key);
   }
   /// Where an entry is not loaded in one step. Not inlined: with words of 8 bytes it is rare.
+  template <class Leaf>
   [[nodiscard, gnu::noinline]] static found_word find_between_writers(const stored key,
-                                                                      leaf& of_key) noexcept {
+                                                                      Leaf& of_key) noexcept {
     const auto seen = of_key.lock.try_read();
     return find_in_section(key, of_key, seen, [&](word& value) { return of_key.find(seen, key, value); });
   }
-  template <class Section, class Find>
-  [[nodiscard, gnu::always_inline]] static found_word find_in_section(const stored key, const leaf& of_key,
+  template <class Leaf, class Section, class Find>
+  [[nodiscard, gnu::always_inline]] static found_word find_in_section(const stored key, const Leaf& of_key,
                                                                       const Section& seen,
                                                                       const Find& find) noexcept {
     if (!seen.steady() || !of_key.covers(unvalidated{}, key)) [[unlikely]]
@@ -124,17 +168,33 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     const bool present = find(value);
     return {value, present, !seen.validate()};
   }
-  /// `of_key` is where the first attempt reads.
+  /// `of_key` is where the first attempt reads; null where the map had no root.
   [[nodiscard, gnu::always_inline]] found_word find_in(const stored key, leaf* of_key) const noexcept {
-    const found_word found = try_find(key, of_key);
-    if (found.disturbed) [[unlikely]]
-      return find_again(key);
-    return found;
+    if (of_key != nullptr) [[likely]] {
+      const found_word found = try_find(key, *of_key);
+      if (!found.disturbed) [[likely]]
+        return found;
+    }
+    return find_again(key);
   }
   [[nodiscard, gnu::noinline]] found_word find_again(const stored key) const noexcept {
     for (backoff pause;; pause.wait()) {
-      const found_word found = try_find(key, this->guess_leaf(key));
+      const found_word found =
+          in_leaf_of(key, [&](auto& of_key) { return try_find(key, of_key); }, [] { return found_word{}; });
       if (!found.disturbed) return found;
+    }
+  }
+
+  /// Calls f with the leaf of a key, or of a smaller map with its only one; where the map is empty, empty().
+  template <class F, class Empty>
+  [[gnu::always_inline]] auto in_leaf_of(const stored key, const F& f, const Empty& empty) const {
+    for (backoff pause;; pause.wait()) {
+      if (leaf* const of_key = this->guess_leaf(key)) [[likely]]
+        return f(*of_key);
+      // The anchor shows that it led to neither at one moment.
+      const section above = this->anchor_.lock.read();
+      if (first_leaf* const only = first_.get(above)) return f(*only);
+      if (this->anchor_.root.get(above) == nullptr && above.validate()) return empty();
     }
   }
 
@@ -174,25 +234,48 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply(const stored key, const change& wanted,
                                                                      unsigned attempts) const {
     leaf* const of_key = this->guess_leaf(key);
-    if (of_key == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
+    if (of_key == nullptr) [[unlikely]]
+      return outcome{.what = effect::full};
+    return try_apply_in(*of_key, key, wanted, attempts);
+  }
+  /// Where there was no root, or the leaf was full: changes the entry in the first leaf, or makes room.
+  [[gnu::noinline]] std::optional<outcome> apply_or_make_room(guard_type& guard, const stored key,
+                                                              const change& wanted) {
+    unsigned attempts = 0;
+    const outcome done = this->run([&] {
+      if (this->guess_leaf(key) != nullptr) return std::optional(outcome{.what = effect::full});
+      return in_leaf_of(
+          key, [&](auto& of_key) { return try_apply_in(of_key, key, wanted, attempts++); },
+          [&] {
+            return std::optional(outcome{.what = wanted.insert_where_absent ? effect::full : effect::none});
+          });
+    });
+    if (done.what != effect::full) return done;
+    this->make_room(guard, key);
+    return std::nullopt;
+  }
+  template <class Leaf>
+  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply_in(Leaf& of_key, const stored key,
+                                                                        const change& wanted,
+                                                                        unsigned attempts) const {
     // An update does not even read the line of the lock.
     if (wanted.insert_where_absent)
-      of_key->request_room(key);
+      of_key.request_room(key);
     else if (wanted.present != change::where_present::store)
-      of_key->request_lock();
-    const auto seen = of_key->placement.try_read();
-    if (!seen.steady() || !of_key->covers(unvalidated{}, key)) return std::nullopt;
-    auto where = of_key->seek(unvalidated{}, this->order(), key);
+      of_key.request_lock();
+    const auto seen = of_key.placement.try_read();
+    if (!seen.steady() || !of_key.covers(unvalidated{}, key)) return std::nullopt;
+    auto where = of_key.seek(unvalidated{}, this->order(), key);
     // Without the lock where there is nothing to do, or the step is one.
     if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
       return seen.validate() ? std::optional(outcome{}) : std::nullopt;
-    if constexpr (leaf::updates_in_place) {
+    if constexpr (Leaf::updates_in_place) {
       if (where.found && wanted.present == change::where_present::store)
-        return of_key->try_store(where, key, wanted);
+        return of_key.try_store(where, key, wanted);
     }
     // A lock that is held is not written where threads meet: its line may stay with the holder.
-    if (seen.marked() && of_key->lock.is_locked()) return std::nullopt;
-    auto held = of_key->lock.try_lock_beside_readers();
+    if (seen.marked() && of_key.lock.is_locked()) return std::nullopt;
+    auto held = of_key.lock.try_lock_beside_readers();
     if (!held) return std::nullopt;
     // No split or merge comes now, but another change may have come.
     if (!seen.validate()) {
@@ -200,9 +283,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       return std::nullopt;
     }
     if (attempts >= attempts_where_threads_meet && !seen.marked()) [[unlikely]]
-      of_key->placement.mark();
-    where = of_key->seek(held, this->order(), key);
-    const outcome done = of_key->apply(held, where, key, wanted);
+      of_key.placement.mark();
+    where = of_key.seek(held, this->order(), key);
+    const outcome done = of_key.apply(held, where, key, wanted);
     // A scan that has seen the key of an entry that has gone does not validate.
     if (done.what != effect::erased) held.release_unchanged();
     return done;
@@ -229,22 +312,28 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       if (at.from == at.end_of_map) return;
       at.from = at.behind(at.from);
     }
-    // Null while the map is empty.
     leaf* here = this->guess_leaf(at.from);
     if (is_first_only<Visit> && bound.key()) {
       const found_word there = find_in(at.from, here);
       if (there.present) return static_cast<void>(visit(image::key(at.from), holder::read(there.value)));
     }
     if (here != nullptr) here->request_order();
-    for (backoff pause; here != nullptr;) {
-      const progress_of_scan done = scan_leaf(*here, at, visit);
+    for (backoff pause;;) {
+      const progress_of_scan done = here != nullptr ? scan_leaf(*here, at, visit) : scan_again(at, visit);
       if (done == progress_of_scan::over) return;
       if (done == progress_of_scan::interrupted) pause.wait();
       here = done == progress_of_scan::through && at.next != nullptr ? at.next : this->guess_leaf(at.from);
     }
   }
+  /// Where there was no root.
   template <class Bound, class Visit>
-  [[nodiscard, gnu::always_inline]] progress_of_scan scan_leaf(leaf& here, position<Bound>& at,
+  [[nodiscard, gnu::noinline]] progress_of_scan scan_again(position<Bound>& at, Visit& visit) const {
+    return in_leaf_of(
+        at.from, [&](auto& here) { return scan_leaf(here, at, visit); },
+        [] { return progress_of_scan::over; });
+  }
+  template <class Leaf, class Bound, class Visit>
+  [[nodiscard, gnu::always_inline]] progress_of_scan scan_leaf(Leaf& here, position<Bound>& at,
                                                                Visit& visit) const {
     const auto seen = here.lock.try_read();
     if (!seen.steady() || !here.covers(seen, at.from)) return progress_of_scan::interrupted;
@@ -252,9 +341,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     // Once: inserts go on.
     const entry_counts now = here.counts.get(seen);
     if (now.is_ordered()) return scan_in_order(here, seen, now, at, visit);
-    leaf::request_all(&here);
+    Leaf::request_all(&here);
     if (is_worth_an_order<Visit>(at.from) && here.want_order(seen)) {
-      at.next = &here;
+      if constexpr (std::is_same_v<Leaf, leaf>) at.next = &here;
       return progress_of_scan::through;
     }
     return scan_copies(here, seen, at, visit);
@@ -265,8 +354,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     return !is_first_only<Visit> || static_cast<std::uint64_t>(from) * 0x9E37'79B9'7F4A'7C15U >> 60U == 0;
   }
   /// Visits entries where they lie.
-  template <class Bound, class Visit>
-  [[nodiscard, gnu::always_inline]] progress_of_scan scan_in_order(const leaf& here, const section& seen,
+  template <class Leaf, class Bound, class Visit>
+  [[nodiscard, gnu::always_inline]] progress_of_scan scan_in_order(const Leaf& here, const section& seen,
                                                                    const entry_counts now,
                                                                    position<Bound>& at, Visit& visit) const {
     const stored end = Bound::reverse ? here.first_covered(seen) : here.last_covered(seen);
@@ -290,14 +379,14 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     return valid ? progress_of_scan::through : progress_of_scan::interrupted;
   }
   /// Visits copies of a part of the entries.
-  template <class Bound, class Visit>
-  [[nodiscard, gnu::noinline]] progress_of_scan scan_copies(leaf& here, const section& seen,
+  template <class Leaf, class Bound, class Visit>
+  [[nodiscard, gnu::noinline]] progress_of_scan scan_copies(Leaf& here, const section& seen,
                                                             position<Bound>& at, Visit& visit) const {
     constexpr bool first_alone = is_first_only<Visit>;
     constexpr unsigned small = first_alone ? small_piece_for_one : small_piece;
-    typename leaf::content found;
+    typename Leaf::content found;
     const auto end = try_copy<Bound::reverse>(here, seen, at.from,
-                                              at.copies++ < small_pieces ? small : leaf::capacity, found);
+                                              at.copies++ < small_pieces ? small : Leaf::capacity, found);
     if (!end) return progress_of_scan::interrupted;
     const bool goes_on = *end != at.end_of_map;
     const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
@@ -315,10 +404,10 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   }
   /// Copies the entries of a leaf from that key on, in the direction of a scan: about as many as wanted, if its keys are
   /// distributed evenly. Returns the last key of the range with all that were copied. Nothing if a writer came between.
-  template <bool Reverse>
-  [[nodiscard]] std::optional<stored> try_copy(leaf& of_key, const section& seen, stored from,
+  template <bool Reverse, class Leaf>
+  [[nodiscard]] std::optional<stored> try_copy(Leaf& of_key, const section& seen, stored from,
                                                unsigned wanted,
-                                               typename leaf::content& found) const noexcept {
+                                               typename Leaf::content& found) const noexcept {
     const stored first = of_key.first_covered(seen);
     const stored last = of_key.last_covered(seen);
     stored end = Reverse ? first : last;
@@ -374,6 +463,106 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     }
     return present;
   }
+
+  // As in tree.hpp.
+
+  void swap_with(hashed_tree& other) noexcept {
+    base::swap_with(other);
+    const exclusive_access rest;
+    first_leaf* const mine = first_at_rest();
+    first_.set(rest, other.first_at_rest());
+    other.first_.set(rest, mine);
+  }
+  template <indexed_entries Iterator>
+  void do_bulk_load(Iterator from, std::size_t n, unsigned threads) {
+    base::do_bulk_load(from, n, threads);
+    first_leaf* const only = first_at_rest();
+    if (n == 0 || only == nullptr) return;
+    first_.set(exclusive_access{}, nullptr);
+    destroy_first(*only);
+  }
+
+  /// The first leaf of an empty map; or the root, with what is in the first leaf, if that is full. False if a writer came
+  /// between.
+  bool make_root(guard_type& guard, const stored, const place& found) {
+    first_leaf* const only = first_.get(found.here);
+    if (only == nullptr) {
+      unpublished<store, first_leaf> fresh(this->store_, memory_role::other);
+      fresh.emplace(nullptr);
+      const auto above = found.here.upgrade();
+      if (above) first_.set(above, fresh.release());
+      return static_cast<bool>(above);
+    }
+    guard.reserve(1);
+    unpublished<store, leaf> fresh(this->store_, memory_role::leaf);
+    fresh.emplace(nullptr);
+    const section seen = only->lock.read();
+    auto above = found.here.upgrade();
+    if (!above) return false;
+    held_node<first_leaf> full(*only, seen);
+    const bool is_full = full && only->is_full(full.guard);
+    if (is_full) {
+      only->give_all(full.guard, *fresh.get(), exclusive_access{});
+      this->anchor_.root.set(above, fresh.release());
+      unlink_first(guard, above, full, *only);
+    } else {
+      if (full) full.release_unchanged();
+      above.release_unchanged();
+    }
+    return true;
+  }
+  /// After an erase.
+  [[gnu::always_inline]] void tidy(guard_type& guard, const stored key, const outcome& done) noexcept {
+    base::tidy(guard, key, done);
+    if (done.left == 0) [[unlikely]]
+      drop_first(guard);
+  }
+  /// Drops the first leaf if it is empty.
+  [[gnu::noinline]] void drop_first(guard_type& guard) noexcept {
+    try {
+      guard.reserve(1);
+    } catch (const std::bad_alloc&) {
+      return;  // it stays
+    }
+    for (backoff pause; !try_drop_first(guard);) pause.wait();
+  }
+  /// False if a writer came between.
+  bool try_drop_first(guard_type& guard) noexcept {
+    const section above_seen = this->anchor_.lock.read();
+    first_leaf* const only = first_.get(above_seen);
+    if (only == nullptr) return true;
+    const section seen = only->lock.read();
+    if (only->count(seen) != 0) return true;
+    auto above = above_seen.upgrade();
+    if (!above) return false;
+    held_node<first_leaf> empty(*only, seen);
+    const bool is_empty = empty && only->count(empty.guard) == 0;
+    if (is_empty) {
+      unlink_first(guard, above, empty, *only);
+    } else {
+      if (empty) empty.release_unchanged();
+      above.release_unchanged();
+    }
+    return is_empty;
+  }
+  /// The caller has reserved room for its retirement.
+  void unlink_first(guard_type& guard, const write_guard& above, held_node<first_leaf>& held,
+                    first_leaf& only) noexcept {
+    first_.set(above, nullptr);
+    held.release_obsolete();
+    this->store_.template retire<first_leaf, memory_role::other>(guard, &only);
+  }
+
+ private:
+  [[nodiscard]] first_leaf* first_at_rest() const noexcept { return first_.get(exclusive_access{}); }
+  void destroy_first(first_leaf& only) noexcept {
+    if constexpr (store::template must_visit<first_leaf>() || holder::must_visit()) {
+      base::discard_values(only);
+      this->store_.destroy(memory_role::other, &only);
+    }
+  }
+
+  optimistic_field<first_leaf*> first_;  ///< changed with the anchor
 };
 
 }  // namespace espalier::btree

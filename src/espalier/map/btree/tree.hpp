@@ -271,8 +271,15 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   }
 
   /// Splits the full nodes on the way to the key, down to its leaf. Returns when the leaf had room.
-  [[gnu::noinline]] void make_room(const Key& key) {
-    for (backoff pause; !try_make_room(key);) pause.wait();
+  [[gnu::noinline]] void make_room(guard_type& guard, const Key& key) {
+    for (backoff pause; !try_make_room(guard, key);) pause.wait();
+  }
+
+  /// After an operation that found no room in the leaf. Returns what became of it elsewhere, if anything.
+  [[gnu::always_inline]] std::optional<outcome> apply_or_make_room(guard_type& guard, const Key& key,
+                                                                   const change&) {
+    make_room(guard, key);
+    return std::nullopt;
   }
 
   /// After an erase.
@@ -303,14 +310,20 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// Changes the entry of the key, for which it makes room. Merges nodes after an erase.
   [[gnu::always_inline]] outcome apply(guard_type& guard, const UserKey& user_key, const change& wanted) {
     const auto& key = Image::of(user_key);
+    const outcome done = run(applying{self(), key, wanted});
+    // With a copy, whose address may be taken: the change stays in registers.
+    if (done.what == effect::full) [[unlikely]]
+      return apply_with_room(guard, key, change(wanted));
+    if (done.what == effect::erased) self().tidy(guard, key, done);
+    return done;
+  }
+  [[gnu::noinline]] outcome apply_with_room(guard_type& guard, const Key& key, const change& wanted) {
     while (true) {
-      const outcome done = run(applying{self(), key, wanted});
-      if (done.what == effect::full) [[unlikely]] {
-        make_room(key);
-        continue;
-      }
-      if (done.what == effect::erased) tidy(guard, key, done);
-      return done;
+      std::optional<outcome> done = self().apply_or_make_room(guard, key, wanted);
+      if (!done) done = run(applying{self(), key, wanted});
+      if (done->what == effect::full) continue;
+      if (done->what == effect::erased) self().tidy(guard, key, *done);
+      return *done;
     }
   }
 
@@ -380,22 +393,11 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// Calls visitor(address, bytes, role) for every block that the map reaches.
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
-    visit_below(root_at_rest(), [&](const auto& n) {
-      constexpr bool is_leaf = std::is_same_v<std::remove_cvref_t<decltype(n)>, leaf>;
-      visitor(static_cast<const void*>(&n), sizeof(n), role_of<std::remove_cvref_t<decltype(n)>>);
-      if constexpr (requires { n.attachment(); }) {
-        if (const auto* const more = n.attachment())
-          visitor(static_cast<const void*>(more), sizeof(*more), memory_role::descriptor);
-      }
-      // Nested: with one condition clang checks the statements for values in place, too.
-      if constexpr (!holder::in_place) {
-        if constexpr (is_leaf) {
-          typename leaf::content all;
-          n.copy_to(exclusive_access{}, order(), all);
-          for (unsigned i = 0; i < all.count; ++i)
-            visitor(static_cast<const void*>(all.slot[i]), sizeof(Value), memory_role::value);
-        }
-      }
+    visit_below(root_at_rest(), [&]<class Node>(const Node& n) {
+      if constexpr (std::is_same_v<Node, leaf>)
+        visit_leaf(n, memory_role::leaf, visitor);
+      else
+        visitor(static_cast<const void*>(&n), sizeof(n), memory_role::node);
     });
   }
 
@@ -407,12 +409,93 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   }
 
  protected:
-  // The threads share its lock, and const maps are read.
-  [[no_unique_address]] mutable Access access_;
-
- private:
   using write_guard = typename Access::guard;
 
+  /// Where the pointer to the root is.
+  struct anchor {
+    optimistic_lock lock;
+    optimistic_field<node_base*> root;
+  };
+
+  /// A node whose entries or children go elsewhere. Its guard is empty if a writer came between.
+  template <class Node>
+  struct held_node {
+    held_node() = default;
+    held_node(Node& n, const section& seen) noexcept : guard(seen.upgrade()) {
+      if constexpr (has_placement<Node>) {
+        if (guard) shown = n.placement.change();
+      }
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(guard); }
+    void release_unchanged() noexcept {
+      shown.release_unchanged();
+      guard.release_unchanged();
+    }
+    void release_obsolete() noexcept {
+      shown.release_obsolete();
+      guard.release_obsolete();
+    }
+
+    write_guard guard;
+    [[no_unique_address]] std::conditional_t<has_placement<Node>, optimistic_version::write_guard,
+                                             exclusive_access> shown;
+  };
+  [[nodiscard]] node_base* root_at_rest() const noexcept { return anchor_.root.get(exclusive_access{}); }
+
+  /// In a step of its own: the full node that an earlier step has found, if it is still there.
+  [[nodiscard]] std::optional<place> return_to(const place& at, const Key& key) const {
+    if constexpr (Access::steps_connect) return at;
+    const auto again = first_on_the_way(key, is_full);
+    if (!again || !again->is_wanted || again->node != at.node || again->parent != at.parent)
+      return std::nullopt;
+    return *again;
+  }
+
+  /// The first leaf of an empty map. False if a writer came between.
+  bool make_root(guard_type&, const Key& key, const place& found) {
+    unpublished<store, leaf> fresh(store_, memory_role::leaf);
+    fresh.emplace(nullptr);
+    const bool done = access_.once([&]() noexcept(Access::elides) {
+      const auto at = return_to(found, key);
+      if (!at) return false;
+      const auto held = at->here.upgrade();
+      if (held) anchor_.root.set(held, fresh.get());
+      return static_cast<bool>(held);
+    });
+    if (done) fresh.release();
+    return done;
+  }
+  /// Destroys the values of a leaf that no thread can reach.
+  template <class Leaf>
+  void discard_values(Leaf& of_it) noexcept {
+    if constexpr (!holder::in_place) {
+      typename Leaf::content all;
+      of_it.copy_to(exclusive_access{}, order(), all);
+      for (unsigned i = 0; i < all.count; ++i) holder::discard(store_, all.slot[i]);
+    }
+  }
+  /// Calls visitor(address, bytes, role) for a leaf, for what is attached to it, and for its values.
+  template <class Leaf, class Visitor>
+  void visit_leaf(const Leaf& of_it, memory_role role, Visitor& visitor) const {
+    visitor(static_cast<const void*>(&of_it), sizeof(Leaf), role);
+    if constexpr (requires { of_it.attachment(); }) {
+      if (const auto* const more = of_it.attachment())
+        visitor(static_cast<const void*>(more), sizeof(*more), memory_role::descriptor);
+    }
+    if constexpr (!holder::in_place) {
+      typename Leaf::content all;
+      of_it.copy_to(exclusive_access{}, order(), all);
+      for (unsigned i = 0; i < all.count; ++i)
+        visitor(static_cast<const void*>(all.slot[i]), sizeof(Value), memory_role::value);
+    }
+  }
+
+  // The threads share its lock, and const maps are read.
+  [[no_unique_address]] mutable Access access_;
+  // Readers share its lock with updates, and const maps are read.
+  mutable anchor anchor_;
+
+ private:
   template <class Node>
   static constexpr memory_role role_of = std::is_same_v<Node, leaf> ? memory_role::leaf : memory_role::node;
 
@@ -430,12 +513,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   static decltype(auto) as_itself(node_base& n, F&& f) {
     return n.level == 0 ? f(static_cast<leaf&>(n)) : f(static_cast<inner&>(n));
   }
-
-  /// Where the pointer to the root is.
-  struct anchor {
-    optimistic_lock lock;
-    optimistic_field<node_base*> root;
-  };
 
   /// Requests all lines of a node at once. A search that requests them one by one waits for each.
   static void prefetch(const node_base* node) noexcept {
@@ -531,21 +608,19 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   }
 
   /// Splits the first full node on the way, or lets a neighbour have some of its entries. True if there was none.
-  bool try_make_room(const Key& key) {
+  bool try_make_room(guard_type& guard, const Key& key) {
     const std::optional<sought> at =
         access_.once([&]() noexcept(Access::elides) { return first_on_the_way(key, is_full); });
     if (!at) return false;
     if (!at->is_wanted) return true;
-    if (at->node == nullptr)
-      make_root(key, *at);
-    else
-      as_itself(*at->node, [&]<class Node>(Node& full) {
-        if constexpr (requires { Node::request_all(&full); }) Node::request_all(&full);
-        if (const auto other = neighbour_with_room<Node>(*at))
-          merge_or_even_with(*at, full, *other);
-        else
-          split_below<Node>(key, *at);
-      });
+    if (at->node == nullptr) return self().make_root(guard, key, *at);
+    as_itself(*at->node, [&]<class Node>(Node& full) {
+      if constexpr (requires { Node::request_all(&full); }) Node::request_all(&full);
+      if (const auto other = neighbour_with_room<Node>(*at))
+        merge_or_even_with(*at, full, *other);
+      else
+        split_below<Node>(key, *at);
+    });
     return false;
   }
 
@@ -572,29 +647,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     return found;
   }
 
-  /// In a step of its own: the full node that an earlier step has found, if it is still there.
-  [[nodiscard]] std::optional<place> return_to(const place& at, const Key& key) const {
-    if constexpr (Access::steps_connect) return at;
-    const auto again = first_on_the_way(key, is_full);
-    if (!again || !again->is_wanted || again->node != at.node || again->parent != at.parent)
-      return std::nullopt;
-    return *again;
-  }
-
-  /// The first leaf of an empty map.
-  void make_root(const Key& key, const place& found) {
-    unpublished<store, leaf> fresh(store_, memory_role::leaf);
-    fresh.emplace(nullptr);
-    const bool done = access_.once([&]() noexcept(Access::elides) {
-      const auto at = return_to(found, key);
-      if (!at) return false;
-      const auto held = at->here.upgrade();
-      if (held) anchor_.root.set(held, fresh.get());
-      return static_cast<bool>(held);
-    });
-    if (done) fresh.release();
-  }
-
   template <class Node>
   void split_below(const Key& key, const place& found) {
     unpublished<store, Node> fresh(store_, role_of<Node>);
@@ -614,29 +666,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     root.release();
   }
 
-  /// A node whose entries or children go elsewhere. Its guard is empty if a writer came between.
-  template <class Node>
-  struct held_node {
-    held_node() = default;
-    held_node(Node& n, const section& seen) noexcept : guard(seen.upgrade()) {
-      if constexpr (has_placement<Node>) {
-        if (guard) shown = n.placement.change();
-      }
-    }
-    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(guard); }
-    void release_unchanged() noexcept {
-      shown.release_unchanged();
-      guard.release_unchanged();
-    }
-    void release_obsolete() noexcept {
-      shown.release_obsolete();
-      guard.release_obsolete();
-    }
-
-    write_guard guard;
-    [[no_unique_address]] std::conditional_t<has_placement<Node>, optimistic_version::write_guard,
-                                             exclusive_access> shown;
-  };
   /// A node and its parent, both or none.
   template <class Node>
   struct held_place {
@@ -790,11 +819,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   }
   void destroy_below(node_base* top) noexcept {
     visit_below(top, [this]<class Node>(Node& n) {
-      if constexpr (std::is_same_v<Node, leaf> && !holder::in_place) {
-        typename leaf::content all;
-        n.copy_to(exclusive_access{}, order(), all);
-        for (unsigned i = 0; i < all.count; ++i) holder::discard(this->store_, all.slot[i]);
-      }
+      if constexpr (std::is_same_v<Node, leaf>) discard_values(n);
       tree::destroy(this->store_, &n);
     });
   }
@@ -871,8 +896,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     std::vector<Key> lows;  ///< the smallest key of each
   };
 
-  [[nodiscard]] node_base* root_at_rest() const noexcept { return anchor_.root.get(exclusive_access{}); }
-
   /// Children before their parent.
   template <class Visit>
   static void visit_below(node_base* n, const Visit& visit) {
@@ -925,9 +948,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     }
     return nullptr;
   }
-
-  // Readers share its lock with updates, and const maps are read.
-  mutable anchor anchor_;
 };
 
 }  // namespace espalier::btree
