@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "espalier/hw/vector_compare.hpp"
@@ -145,6 +146,36 @@ TYPED_TEST(ordered_map_by_leaf, is_as_std_map_with_random_keys) {
 TYPED_TEST(ordered_map_by_leaf, is_as_std_map_with_dense_keys) {
   std::mt19937_64 random(5);
   grow_and_shrink<TypeParam>(5'000, [&] { return random() % 7'000; });
+}
+
+TYPED_TEST(ordered_map_by_leaf, grows_from_its_first_leaf_and_becomes_empty_again) {
+  for (const std::size_t n : {1U, 2U, 3U, 8U, 50U, 123U, 124U, 125U, 126U, 200U, 600U}) {
+    TypeParam map;
+    model expected;
+    std::mt19937_64 random(n);
+    while (expected.size() < n) {
+      const key k = random() % 1000;
+      EXPECT_EQ(map.insert(k, static_cast<typename TypeParam::mapped_type>(~k)),
+                expected.emplace(k, ~k).second);
+    }
+    expect_same(map, expected);
+    for (key k = 0; k < 1000; ++k) EXPECT_EQ(map.erase(k), expected.erase(k) != 0);
+    expect_same(map, expected);
+    EXPECT_EQ(map.domain().collect(), 0U);
+    EXPECT_EQ(map.usage().blocks, 0U) << n;
+  }
+}
+
+TEST(ordered_map, is_small_with_few_entries) {
+  map_type map;
+  EXPECT_LE(map.usage().bytes_reserved, 1024U);
+  map.insert(0, 0);
+  EXPECT_LE(map.usage().bytes_reserved, 4096U);
+  for (key k = 1; k < 100; ++k) map.insert(k, k);
+  EXPECT_LE(map.usage().bytes_reserved, 40U * 100);
+  map_type moved(std::move(map));
+  EXPECT_EQ(moved.size(), 100U);
+  EXPECT_EQ(moved.check_invariants(), nullptr);
 }
 
 std::string name_of(const testing::TestParamInfo<hw::vector_width>& width) {

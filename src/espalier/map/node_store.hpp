@@ -133,7 +133,13 @@ class node_store {
 
   [[nodiscard]] memory_usage usage() const noexcept {
     const home* const mine = home_.load(std::memory_order_acquire);  // order (3): look, acquire
-    return mine == nullptr ? memory_usage{} : mine->placement.usage();
+    if (mine == nullptr) return {};
+    memory_usage sum = mine->placement.usage();
+    sum.bytes_reserved += sizeof(home);
+    if constexpr (requires { mine->own->bytes(); }) {
+      if (mine->own != nullptr) sum.bytes_reserved += mine->own->bytes();
+    }
+    return sum;
   }
   /// Not of a map that was moved away.
   [[nodiscard]] const placement_type& placement() const noexcept { return at_home().placement; }
@@ -392,7 +398,13 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
     return guard.protects(store_.domain());
   }
 
-  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  /// The placement's, and with what else the map has. Memory that values have elsewhere is not in it, nor that of a domain
+  /// which maps share.
+  [[nodiscard]] memory_usage usage() const noexcept {
+    memory_usage sum = store_.usage();
+    sum.bytes_reserved += sizeof(Map);
+    return sum;
+  }
   [[nodiscard]] const auto& placement() const noexcept { return store_.placement(); }
   [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
 

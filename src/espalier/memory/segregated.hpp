@@ -78,11 +78,16 @@ class segregated {
     const arenas* const all = arenas_.get();
     if (all == nullptr) return sum;
     sum += all->large.usage();
+    sum.bytes_reserved += sizeof(arenas);
     for (const made_once<slab_group>& some : all->slabs) {
       const slab_group* const group = some.get();
       if (group == nullptr) continue;
+      sum.bytes_reserved += sizeof(slab_group);
       for (const made_once<slab>& s : *group) {
-        if (const slab* const one = s.get()) sum += one->usage();
+        const slab* const one = s.get();
+        if (one == nullptr) continue;
+        sum += one->usage();
+        sum.bytes_reserved += one->bytes_beside_blocks();
       }
     }
     return sum;

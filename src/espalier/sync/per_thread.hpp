@@ -77,6 +77,16 @@ class per_thread {
     return in_older(slot);
   }
 
+  /// Of the elements and what leads to them.
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    std::size_t sum = 0;
+    for_each([&](std::uint32_t, const T&) { sum += sizeof(element); });
+    // order (2): table, acquire
+    for (const table* one = table_.load(std::memory_order_acquire); one != &empty_; one = one->older)
+      sum += table_bytes(one->slots);
+    return sum;
+  }
+
   /// Calls visit(slot, element) for every existing element, in slot order.
   template <class Visitor>
   void for_each(Visitor&& visit) const {
@@ -158,8 +168,11 @@ class per_thread {
     }
     return newest;
   }
+  [[nodiscard]] static constexpr std::size_t table_bytes(std::uint32_t slots) noexcept {
+    return sizeof(table) + slots * sizeof(std::atomic<element*>);
+  }
   [[nodiscard]] static table* new_table(table* older, std::uint32_t slots) {
-    void* const room = ::operator new(sizeof(table) + slots * sizeof(std::atomic<element*>), std::nothrow);
+    void* const room = ::operator new(table_bytes(slots), std::nothrow);
     if (room == nullptr) return nullptr;
     table* const fresh = ::new (room) table{slots, older};
     for (std::uint32_t slot = 0; slot < slots; ++slot)

@@ -146,6 +146,9 @@ class block_cache {
 
   [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
 
+  /// What the caches take beside the blocks.
+  [[nodiscard]] std::size_t bytes_beside_blocks() const noexcept { return caches_.bytes(); }
+
   /// Exact at quiescence.
   [[nodiscard]] std::uint64_t blocks_in_use() const noexcept {
     // relaxed: counts, exact at quiescence.
