@@ -233,10 +233,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   /// `attempts` of them have failed.
   [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply(const stored key, const change& wanted,
                                                                      unsigned attempts) const {
-    leaf* const of_key = this->guess_leaf(key);
-    if (of_key == nullptr) [[unlikely]]
-      return outcome{.what = effect::full};
-    return try_apply_in(*of_key, key, wanted, attempts);
+    return try_apply_in(this->guess_leaf(key), key, wanted, attempts);
   }
   /// Where there was no root, or the leaf was full: changes the entry in the first leaf, or makes room.
   [[gnu::noinline]] std::optional<outcome> apply_or_make_room(guard_type& guard, const stored key,
@@ -245,7 +242,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     const outcome done = this->run([&] {
       if (this->guess_leaf(key) != nullptr) return std::optional(outcome{.what = effect::full});
       return in_leaf_of(
-          key, [&](auto& of_key) { return try_apply_in(of_key, key, wanted, attempts++); },
+          key, [&](auto& of_key) { return try_apply_in(&of_key, key, wanted, attempts++); },
           [&] {
             return std::optional(outcome{.what = wanted.insert_where_absent ? effect::full : effect::none});
           });
@@ -255,27 +252,29 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     return std::nullopt;
   }
   template <class Leaf>
-  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply_in(Leaf& of_key, const stored key,
+  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply_in(Leaf* of_key, const stored key,
                                                                         const change& wanted,
                                                                         unsigned attempts) const {
+    if (of_key == nullptr) [[unlikely]]
+      return outcome{.what = effect::full};
     // An update does not even read the line of the lock.
     if (wanted.insert_where_absent)
-      of_key.request_room(key);
+      of_key->request_room(key);
     else if (wanted.present != change::where_present::store)
-      of_key.request_lock();
-    const auto seen = of_key.placement.try_read();
-    if (!seen.steady() || !of_key.covers(unvalidated{}, key)) return std::nullopt;
-    auto where = of_key.seek(unvalidated{}, this->order(), key);
+      of_key->request_lock();
+    const auto seen = of_key->placement.try_read();
+    if (!seen.steady() || !of_key->covers(unvalidated{}, key)) return std::nullopt;
+    auto where = of_key->seek(unvalidated{}, this->order(), key);
     // Without the lock where there is nothing to do, or the step is one.
     if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
       return seen.validate() ? std::optional(outcome{}) : std::nullopt;
     if constexpr (Leaf::updates_in_place) {
       if (where.found && wanted.present == change::where_present::store)
-        return of_key.try_store(where, key, wanted);
+        return of_key->try_store(where, key, wanted);
     }
     // A lock that is held is not written where threads meet: its line may stay with the holder.
-    if (seen.marked() && of_key.lock.is_locked()) return std::nullopt;
-    auto held = of_key.lock.try_lock_beside_readers();
+    if (seen.marked() && of_key->lock.is_locked()) return std::nullopt;
+    auto held = of_key->lock.try_lock_beside_readers();
     if (!held) return std::nullopt;
     // No split or merge comes now, but another change may have come.
     if (!seen.validate()) {
@@ -283,9 +282,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       return std::nullopt;
     }
     if (attempts >= attempts_where_threads_meet && !seen.marked()) [[unlikely]]
-      of_key.placement.mark();
-    where = of_key.seek(held, this->order(), key);
-    const outcome done = of_key.apply(held, where, key, wanted);
+      of_key->placement.mark();
+    where = of_key->seek(held, this->order(), key);
+    const outcome done = of_key->apply(held, where, key, wanted);
     // A scan that has seen the key of an entry that has gone does not validate.
     if (done.what != effect::erased) held.release_unchanged();
     return done;

@@ -310,11 +310,16 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// Changes the entry of the key, for which it makes room. Merges nodes after an erase.
   [[gnu::always_inline]] outcome apply(guard_type& guard, const UserKey& user_key, const change& wanted) {
     const auto& key = Image::of(user_key);
-    const outcome done = run(applying{self(), key, wanted});
-    // With a copy, whose address may be taken: the change stays in registers.
-    if (done.what == effect::full) [[unlikely]]
-      return apply_with_room(guard, key, change(wanted));
-    if (done.what == effect::erased) self().tidy(guard, key, done);
+    outcome done = run(applying{self(), key, wanted});
+    if (done.what == effect::full) [[unlikely]] {
+      // With copies, whose addresses may be taken: the change and the outcome stay in registers.
+      const outcome later = apply_with_room(guard, key, change(wanted));
+      done.what = later.what;
+      done.before = later.before;
+      done.left = later.left;
+    } else if (done.what == effect::erased) {
+      self().tidy(guard, key, done);
+    }
     return done;
   }
   [[gnu::noinline]] outcome apply_with_room(guard_type& guard, const Key& key, const change& wanted) {
