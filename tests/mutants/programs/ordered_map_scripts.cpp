@@ -17,6 +17,7 @@
 #include "espalier/map/btree/key_image.hpp"
 #include "fuzz/scripts.hpp"
 #include "mutants/driver.hpp"
+#include "sim/memory/eager_reclaimer.hpp"
 
 namespace espalier::mutants {
 namespace {
@@ -380,6 +381,20 @@ void first_leaf_goes(sim::scene& s) {
   });
 }
 
+/// The first leaf is retired, and then the value that another thread has inserted meanwhile.
+void first_leaf_grows_for_an_assignment(sim::scene& s) {
+  using value = fuzz::doubles::three_words;  // it lies in a cell
+  using policies = map_traits::with_reclaimer<sim::eager_reclaimer>;
+  auto& map = s.make<ordered_map<std::uint64_t, value, policies>::with_fanout<8>>();
+  for (std::uint64_t k = 1; k <= 4; ++k) map.insert(k, value{});
+  for (const std::uint64_t v : {1, 2})
+    s.thread("assigns " + std::to_string(v), [&map, v] { map.insert_or_assign(5, value{v, v, v}); });
+  s.at_end([&map] {
+    sim::require(map.size() == 5, "an entry is lost");
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+  });
+}
+
 /// A full leaf comes to share with a neighbour that has room, and finds it full.
 void share_with_a_leaf_that_fills(sim::scene& s) {
   auto& map = s.make<ordered_map<std::uint64_t, std::uint64_t>::with_fanout<3>>();
@@ -422,6 +437,7 @@ void explore_all(scenes& all) {
   all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, once, 4);
   all.run("first_leaf_grows", first_leaf_grows, {}, 2);
   all.run("first_leaf_goes", first_leaf_goes, {}, 2);
+  all.run("first_leaf_grows_for_an_assignment", first_leaf_grows_for_an_assignment, once, 2);
   all.run("share_with_a_leaf_that_fills", share_with_a_leaf_that_fills, once, 4);
   all.run_alone("nothing_is_behind_the_largest_key", nothing_is_behind_the_largest_key);
   all.run_alone("assigned_cursor", assigned_cursor);

@@ -492,7 +492,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       if (above) first_.set(above, fresh.release());
       return static_cast<bool>(above);
     }
-    guard.reserve(1);
+    guard.reserve(retirements_of_first);
     unpublished<store, leaf> fresh(this->store_, memory_role::leaf);
     fresh.emplace(nullptr);
     const section seen = only->lock.read();
@@ -519,7 +519,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   /// Drops the first leaf if it is empty.
   [[gnu::noinline]] void drop_first(guard_type& guard) noexcept {
     try {
-      guard.reserve(1);
+      guard.reserve(retirements_of_first);
     } catch (const std::bad_alloc&) {
       return;  // it stays
     }
@@ -553,6 +553,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   }
 
  private:
+  /// Its own, and that of the value which the operation may retire later.
+  static constexpr std::size_t retirements_of_first = 1 + holder::retirements;
+
   [[nodiscard]] first_leaf* first_at_rest() const noexcept { return first_.get(exclusive_access{}); }
   void destroy_first(first_leaf& only) noexcept {
     if constexpr (store::template must_visit<first_leaf>() || holder::must_visit()) {

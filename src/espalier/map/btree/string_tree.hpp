@@ -379,7 +379,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   /// Makes one change so that the leaf of the key has room, or will have after more of them.
   void make_room(guard_type& guard, const sought_string& k) {
-    guard.reserve(unlinked_most);
+    guard.reserve(unlinked_most + holder::retirements);  // of the value, later
     // The links that lead to the node, from the anchor on. A search allocates nothing: it counts those that have no room.
     std::vector<link> way;
     std::size_t length = links_expected;
@@ -724,7 +724,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   /// Makes one change to the leaf of the key, or to the nodes above it. False if there is nothing to do, or to be done.
   bool try_merge(guard_type& guard, const sought_string& k) {
-    guard.reserve(unlinked_most);
+    guard.reserve(unlinked_most + holder::retirements);  // of the value, later
     const auto has_one_child = [](const auto& in, const link&, const section& seen) {
       return in.children.get(seen) == 1;
     };

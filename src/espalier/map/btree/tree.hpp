@@ -287,7 +287,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     if (done.left != leaf::sparse && done.left != 0) [[likely]]
       return;
     try {
-      guard.reserve(merged_most);
+      guard.reserve(merged_most + holder::retirements);
       merge_sparse(guard, key);
     } catch (...) {
       // No memory, or a comparator that throws: the nodes stay as they are.
@@ -710,7 +710,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   };
 
   /// Merges the sparse nodes on the way to the key with their neighbours, or fills them from these. The caller has
-  /// reserved room for merged_most retirements.
+  /// reserved room for merged_most retirements, and for those of its own that come later.
   [[gnu::noinline]] void merge_sparse(guard_type& guard, const Key& key) {
     unsigned room = merged_most;
     for (backoff pause; room > 0; pause.wait()) {
