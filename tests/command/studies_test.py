@@ -244,7 +244,7 @@ class Dps(StudyCase):
         self.assertAlmostEqual(counted["DPS"], 60, delta=2)
 
     def test_messages_leave_the_lines_that_locks_fetch_and_large_objects_gain(self) -> None:
-        for lines, fetched in ((64, 30), (4, 2)):
+        for lines, fetched in ((64, 28), (4, 2)):  # with two threads, about half
             moved = {how: self.row(how, f"64 x {lines} lines")["counts"]["remote_transfers"]
                      for how in ("MCS", "partitioned", "DPS", "DPS, 2 in flight", "ffwd-s4")}
             self.assertGreaterEqual(min(moved["MCS"], moved["partitioned"]), fetched, moved)

@@ -29,7 +29,7 @@ inline void additions_are_counted(scene& s) {
 }
 
 inline void elements_are_kept_apart(scene& s) {
-  auto& all = s.make<per_thread<std::atomic<int>>>();
+  auto& all = s.make<per_thread<std::atomic<int>, 1>>();  // the table grows
   for (int t = 1; t <= 3; ++t) {
     s.thread(std::string(1, static_cast<char>(96 + t)), [&all, t] {
       std::atomic<int>& mine = all.local();

@@ -473,8 +473,8 @@ void runtime::wake(detail::member& sleeping) noexcept {
 }
 
 void runtime::wake_sleeper(detail::locality& there) noexcept {
-  // relaxed: the message is what the sleeper looks for.
-  if (detail::member* const one = there.sleeper.exchange(nullptr, std::memory_order_relaxed)) wake(*one);
+  // order (4): take_sleeper, acquire
+  if (detail::member* const one = there.sleeper.exchange(nullptr, std::memory_order_acquire)) wake(*one);
 }
 
 std::size_t runtime::take_answers(detail::member& me) {
@@ -553,10 +553,10 @@ void runtime::serve_until(unsigned locality, const std::atomic<bool>& stop) {
       rounds < options_.spins ? hw::cpu_relax() : hw::park();
     } else {
       me.did.sleeps.add();
-      // relaxed: the fence orders both.
+      // relaxed: the fence orders it.
       me.sleep.store(detail::member::on_word, std::memory_order_relaxed);
-      there.sleeper.store(&me, std::memory_order_relaxed);
-      hw::fence_heavy();  // order (2): sleep, heavy
+      there.sleeper.store(&me, std::memory_order_release);  // order (4): be_sleeper, release
+      hw::fence_heavy();                                    // order (2): sleep, heavy
       const bool idle = !has_work(there) && !stop.load(std::memory_order_relaxed);
       if (idle && awaits_servers(me)) hw::wait_on(me.sleep, detail::member::on_word);
       me.sleep.store(detail::member::awake, std::memory_order_relaxed);  // relaxed: nothing follows from it
@@ -589,10 +589,11 @@ bool runtime::arm() {
   // Empty where nothing has come.
   static_cast<void>(read(fd, &wakes, sizeof wakes));
   detail::member& me = local();
-  // relaxed: the fence orders both.
+  // relaxed: the fence orders it.
   me.sleep.store(detail::member::in_event_loop, std::memory_order_relaxed);
   detail::member* none = nullptr;  // a poller is preferred
-  me.home->sleeper.compare_exchange_strong(none, &me, std::memory_order_relaxed);
+  // order (4): be_sleeper, release. relaxed where it fails: another one is woken.
+  me.home->sleeper.compare_exchange_strong(none, &me, std::memory_order_release, std::memory_order_relaxed);
   hw::fence_heavy();  // order (2): sleep, heavy
   const bool idle = awaits_servers(me) && !has_work(*me.home);
   // relaxed: nothing follows from it.

@@ -69,6 +69,7 @@
 //   (2) answered, posted (light) <-> sleep (heavy): a thread that is about to sleep sees the answer or the message, or its
 //       author sees that it sleeps.
 //   (3) attach, leave (release) -> members (acquire): a count of the shares, which a server need not have exactly.
+//   (4) be_sleeper (release) -> take_sleeper (acquire): a thread that wakes another one sees its record made.
 //
 // After fork() a runtime may not be used in the child.
 

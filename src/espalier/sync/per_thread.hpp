@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -36,8 +37,9 @@ concept recovered_per_thread = requires(T& element, bool lost) {
 /// A table leads to the elements, and is replaced by a larger one where a thread has a slot behind its end. The larger one has
 /// what the other one had when it was made. Only the thread of a slot adds its element; it may do so to a table that
 /// has just been replaced. So the older tables stay, and what a table does not have is looked for in these. An object that
-/// few threads use is small.
-template <class T>
+/// few threads use is small. The first table has room for FirstSlots elements: so it is larger than most nodes of maps, and does
+/// not come between two of them in a heap.
+template <class T, std::uint32_t FirstSlots = 8>
 class per_thread {
  public:
   per_thread() = default;
@@ -159,7 +161,7 @@ class per_thread {
   [[nodiscard]] table* grown(std::uint32_t slot) {
     table* newest = table_.load(std::memory_order_acquire);  // order (2): table, acquire
     while (slot >= newest->slots) {
-      table* const fresh = new_table(newest, std::bit_ceil(slot + 1));
+      table* const fresh = new_table(newest, std::max(FirstSlots, std::bit_ceil(slot + 1)));
       if (fresh == nullptr) return nullptr;
       // order (2): grow, acq_rel
       if (table_.compare_exchange_strong(newest, fresh, std::memory_order_acq_rel, std::memory_order_acquire))

@@ -179,23 +179,24 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   }
   [[nodiscard, gnu::noinline]] found_word find_again(const stored key) const noexcept {
     for (backoff pause;; pause.wait()) {
+      leaf* const of_key = this->guess_leaf(key);
       const found_word found =
-          in_leaf_of(key, [&](auto& of_key) { return try_find(key, of_key); }, [] { return found_word{}; });
+          of_key != nullptr ? try_find(key, *of_key)
+                            : in_first_leaf([&](first_leaf& only) { return try_find(key, only); },
+                                            found_word{}, {.value = {}, .present = false, .disturbed = true});
       if (!found.disturbed) return found;
     }
   }
 
-  /// Calls f with the leaf of a key, or of a smaller map with its only one; where the map is empty, empty().
-  template <class F, class Empty>
-  [[gnu::always_inline]] auto in_leaf_of(const stored key, const F& f, const Empty& empty) const {
-    for (backoff pause;; pause.wait()) {
-      if (leaf* const of_key = this->guess_leaf(key)) [[likely]]
-        return f(*of_key);
-      // The anchor shows that it led to neither at one moment.
-      const section above = this->anchor_.lock.read();
-      if (first_leaf* const only = first_.get(above)) return f(*only);
-      if (this->anchor_.root.get(above) == nullptr && above.validate()) return empty();
-    }
+  /// Where there was no root: what f(leaf) returns for the first leaf, `empty` if the map is empty, or `again` if it has a root
+  /// now.
+  template <class F, class Result>
+  [[gnu::always_inline]] Result in_first_leaf(const F& f, const Result& empty,
+                                              const std::type_identity_t<Result>& again) const {
+    // The anchor shows that it led to neither at one moment.
+    const section above = this->anchor_.lock.read();
+    if (first_leaf* const only = first_.get(above)) return f(*only);
+    return this->anchor_.root.get(above) == nullptr && above.validate() ? empty : again;
   }
 
   /// Without a branch that depends on whether the key is present, if the word is the value: a wrong guess of the processor
@@ -239,13 +240,10 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   [[gnu::noinline]] std::optional<outcome> apply_or_make_room(guard_type& guard, const stored key,
                                                               const change& wanted) {
     unsigned attempts = 0;
+    const outcome full{.what = effect::full};
     const outcome done = this->run([&] {
-      if (this->guess_leaf(key) != nullptr) return std::optional(outcome{.what = effect::full});
-      return in_leaf_of(
-          key, [&](auto& of_key) { return try_apply_in(&of_key, key, wanted, attempts++); },
-          [&] {
-            return std::optional(outcome{.what = wanted.insert_where_absent ? effect::full : effect::none});
-          });
+      return in_first_leaf([&](first_leaf& only) { return try_apply_in(&only, key, wanted, attempts++); },
+                           std::optional(wanted.insert_where_absent ? full : outcome{}), full);
     });
     if (done.what != effect::full) return done;
     this->make_room(guard, key);
@@ -327,9 +325,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   /// Where there was no root.
   template <class Bound, class Visit>
   [[nodiscard, gnu::noinline]] progress_of_scan scan_again(position<Bound>& at, Visit& visit) const {
-    return in_leaf_of(
-        at.from, [&](auto& here) { return scan_leaf(here, at, visit); },
-        [] { return progress_of_scan::over; });
+    return in_first_leaf([&](first_leaf& only) { return scan_leaf(only, at, visit); }, progress_of_scan::over,
+                         progress_of_scan::interrupted);
   }
   template <class Leaf, class Bound, class Visit>
   [[nodiscard, gnu::always_inline]] progress_of_scan scan_leaf(Leaf& here, position<Bound>& at,
