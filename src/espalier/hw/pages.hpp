@@ -58,6 +58,18 @@ page_run map_pages(std::size_t bytes, const page_options& options = {});
 /// Bytes of an ordinary page.
 std::size_t page_size() noexcept;
 
+/// What malloc takes from its pages for a block: with its header, and what an alignment costs where such blocks lie in a row.
+/// A good estimate, of no use to the heap itself.
+constexpr std::size_t heap_bytes(std::size_t bytes, std::size_t align) noexcept {
+  constexpr std::size_t unit = 16;
+  return align <= unit ? (bytes + unit / 2 + unit - 1) / unit * unit
+                       : (bytes + unit + align - 1) / align * align;
+}
+template <class T>
+constexpr std::size_t heap_bytes() noexcept {
+  return heap_bytes(sizeof(T), alignof(T));
+}
+
 /// Returns whole pages of a private anonymous mapping to the OS; they stay mapped, and read as zero. False if it does not
 /// take them.
 bool discard_pages(std::byte* begin, std::size_t bytes) noexcept;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/pages.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/memory/placement_concept.hpp"
@@ -135,7 +136,7 @@ class node_store {
     const home* const mine = home_.load(std::memory_order_acquire);  // order (3): look, acquire
     if (mine == nullptr) return {};
     memory_usage sum = mine->placement.usage();
-    sum.bytes_reserved += sizeof(home);
+    sum.bytes_reserved += hw::heap_bytes<home>();
     if constexpr (requires { mine->own->bytes(); }) {
       if (mine->own != nullptr) sum.bytes_reserved += mine->own->bytes();
     }
@@ -403,6 +404,18 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
   [[nodiscard]] memory_usage usage() const noexcept {
     memory_usage sum = store_.usage();
     sum.bytes_reserved += sizeof(Map);
+    return sum;
+  }
+  /// The same with what values have elsewhere: the sum of bytes_of(value), as std::string::capacity, over a scan.
+  template <class F>
+    requires std::invocable<F&, const Value&>
+  [[nodiscard]] memory_usage usage(F bytes_of) const {
+    std::uint64_t elsewhere = 0;
+    static_cast<const Map&>(*this).scan(
+        [&](const auto&, const auto& value) { elsewhere += static_cast<std::uint64_t>(bytes_of(value)); });
+    memory_usage sum = usage();
+    sum.bytes_in_use += elsewhere;
+    sum.bytes_reserved += elsewhere;
     return sum;
   }
   [[nodiscard]] const auto& placement() const noexcept { return store_.placement(); }

@@ -73,16 +73,18 @@ class segregated {
     // relaxed, both: exact at quiescence.
     if (first_.load(std::memory_order_relaxed) != nullptr) {
       const std::size_t bytes = first_bytes_.load(std::memory_order_relaxed);
-      sum += {.blocks = 1, .bytes_in_use = bytes, .bytes_reserved = bytes};
+      sum += {.blocks = 1,
+              .bytes_in_use = bytes,
+              .bytes_reserved = hw::heap_bytes(bytes, static_cast<std::size_t>(alignment_of_first))};
     }
     const arenas* const all = arenas_.get();
     if (all == nullptr) return sum;
     sum += all->large.usage();
-    sum.bytes_reserved += sizeof(arenas);
+    sum.bytes_reserved += hw::heap_bytes<arenas>();
     for (const made_once<slab_group>& some : all->slabs) {
       const slab_group* const group = some.get();
       if (group == nullptr) continue;
-      sum.bytes_reserved += sizeof(slab_group);
+      sum.bytes_reserved += hw::heap_bytes<slab_group>();
       for (const made_once<slab>& s : *group) {
         const slab* const one = s.get();
         if (one == nullptr) continue;

@@ -40,6 +40,9 @@ struct epoch_domain::bag {
     if (own.data() == nullptr) ::operator delete(b, small_bytes);
   }
 
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return is_large() ? large_bytes : hw::heap_bytes(small_bytes, alignof(bag));
+  }
   [[nodiscard]] bool is_large() const noexcept { return pages.data() != nullptr; }
   [[nodiscard]] std::size_t room() const noexcept { return capacity - count; }
   [[nodiscard]] retired* entries() noexcept { return std::launder(reinterpret_cast<retired*>(this + 1)); }
@@ -105,6 +108,18 @@ epoch_domain::~epoch_domain() {
     if (r.current != nullptr) r.current->reclaim_all();
     for (bag* b = r.sealed_first; b != nullptr; b = b->next) b->reclaim_all();
   });
+}
+
+std::size_t epoch_domain::bytes() const noexcept {
+  std::size_t sum = hw::heap_bytes<epoch_domain>() + records_.bytes();
+  records_.for_each([&sum](std::uint32_t, record& r) {
+    const lock_guard hold(r.lock);
+    if (r.current != nullptr) sum += r.current->bytes();
+    for (const bag* const first : {r.sealed_first, r.spares}) {
+      for (const bag* b = first; b != nullptr; b = b->next) sum += b->bytes();
+    }
+  });
+  return sum;
 }
 
 void epoch_domain::reserve(record& r, std::size_t n) {

@@ -140,8 +140,8 @@ class epoch_domain {
   /// would delay its own work.
   std::size_t collect() noexcept;
 
-  /// Of the domain and its records, without the lists of what was retired.
-  [[nodiscard]] std::size_t bytes() const noexcept { return sizeof(epoch_domain) + records_.bytes(); }
+  /// Of the domain, its records, and the lists of what was retired.
+  [[nodiscard]] std::size_t bytes() const noexcept;
 
   /// The sums are exact at quiescence, otherwise a recent state.
   [[nodiscard]] counters statistics() const noexcept;

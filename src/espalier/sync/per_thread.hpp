@@ -11,6 +11,7 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/fork_recovery.hpp"
+#include "espalier/hw/pages.hpp"
 #include "espalier/hw/thread_slot.hpp"
 
 namespace espalier {
@@ -82,10 +83,10 @@ class per_thread {
   /// Of the elements and what leads to them.
   [[nodiscard]] std::size_t bytes() const noexcept {
     std::size_t sum = 0;
-    for_each([&](std::uint32_t, const T&) { sum += sizeof(element); });
+    for_each([&](std::uint32_t, const T&) { sum += hw::heap_bytes<element>(); });
     // order (2): table, acquire
     for (const table* one = table_.load(std::memory_order_acquire); one != &empty_; one = one->older)
-      sum += table_bytes(one->slots);
+      sum += hw::heap_bytes(table_bytes(one->slots), alignof(table));
     return sum;
   }
 

@@ -228,7 +228,18 @@ memory_usage slab::usage() const noexcept {
   memory_usage sum;
   sum.blocks = blocks_.blocks_in_use();
   sum.bytes_in_use = sum.blocks * block_bytes();
-  sum.bytes_reserved = carved_bytes_.load(std::memory_order_relaxed);  // relaxed: exact at quiescence
+  // relaxed: exact at quiescence
+  const std::size_t carved = carved_bytes_.load(std::memory_order_relaxed);
+  const std::size_t page = hw::page_size();
+  sum.bytes_reserved = (carved + page - 1) / page * page;
+  return sum;
+}
+
+std::size_t slab::bytes_beside_blocks() const noexcept {
+  std::size_t sum = hw::heap_bytes<slab>() + blocks_.bytes_beside_blocks();
+  // order (1): span_of, acquire
+  for (const span* one = newest_.load(std::memory_order_acquire); one != nullptr; one = one->older)
+    sum += hw::heap_bytes<span>();
   return sum;
 }
 

@@ -97,10 +97,8 @@ class slab {
 
   [[nodiscard]] std::size_t block_bytes() const noexcept { return shape_.front_bytes; }
   [[nodiscard]] memory_usage usage() const noexcept;
-  /// Of the slab itself and what threads cache, which are not in usage().
-  [[nodiscard]] std::size_t bytes_beside_blocks() const noexcept {
-    return sizeof(slab) + blocks_.bytes_beside_blocks();
-  }
+  /// Of the slab itself, its spans and what threads cache, which are not in usage().
+  [[nodiscard]] std::size_t bytes_beside_blocks() const noexcept;
 
  private:
   struct span {
