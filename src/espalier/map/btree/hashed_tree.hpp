@@ -127,11 +127,10 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   using typename base::store;
   using typename base::word;
   using typename base::write_guard;
-  template <class Node>
-  using held_node = typename base::template held_node<Node>;
 
   /// What a search comes to where it finds no root: in larger maps it costs nothing.
   using first_leaf = typename base::template laid_out<hashed_leaf<word, (Fanout::leaf + 1) / 2>>;
+  using held_place = typename base::template held_place<first_leaf>;
 
   /// The word of a key's value. A plain struct is returned in registers.
   struct found_word {
@@ -492,18 +491,12 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     guard.reserve(retirements_of_first);
     unpublished<store, leaf> fresh(this->store_, memory_role::leaf);
     fresh.emplace(nullptr);
-    const section seen = only->lock.read();
-    auto above = found.here.upgrade();
-    if (!above) return false;
-    held_node<first_leaf> full(*only, seen);
-    const bool is_full = full && only->is_full(full.guard);
-    if (is_full) {
-      only->give_all(full.guard, *fresh.get(), exclusive_access{});
-      this->anchor_.root.set(above, fresh.release());
-      unlink_first(guard, above, full, *only);
-    } else {
-      if (full) full.release_unchanged();
-      above.release_unchanged();
+    held_place held(place_of(*only, found.here), *only);
+    if (!held) return false;
+    if (only->is_full(held.here.guard)) {
+      only->give_all(held.here.guard, *fresh.get(), exclusive_access{});
+      this->anchor_.root.set(held.above, fresh.release());
+      unlink_first(guard, held, *only);
     }
     return true;
   }
@@ -527,25 +520,17 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     const section above_seen = this->anchor_.lock.read();
     first_leaf* const only = first_.get(above_seen);
     if (only == nullptr) return true;
-    const section seen = only->lock.read();
-    if (only->count(seen) != 0) return true;
-    auto above = above_seen.upgrade();
-    if (!above) return false;
-    held_node<first_leaf> empty(*only, seen);
-    const bool is_empty = empty && only->count(empty.guard) == 0;
-    if (is_empty) {
-      unlink_first(guard, above, empty, *only);
-    } else {
-      if (empty) empty.release_unchanged();
-      above.release_unchanged();
-    }
+    const place at = place_of(*only, above_seen);
+    if (only->count(at.here) != 0) return true;
+    held_place held(at, *only);
+    const bool is_empty = held && only->count(held.here.guard) == 0;
+    if (is_empty) unlink_first(guard, held, *only);
     return is_empty;
   }
   /// The caller has reserved room for its retirement.
-  void unlink_first(guard_type& guard, const write_guard& above, held_node<first_leaf>& held,
-                    first_leaf& only) noexcept {
-    first_.set(above, nullptr);
-    held.release_obsolete();
+  void unlink_first(guard_type& guard, held_place& held, first_leaf& only) noexcept {
+    first_.set(held.above, nullptr);
+    held.here.release_obsolete();
     this->store_.template retire<first_leaf, memory_role::other>(guard, &only);
   }
 
@@ -554,6 +539,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   static constexpr std::size_t retirements_of_first = 1 + holder::retirements;
 
   [[nodiscard]] first_leaf* first_at_rest() const noexcept { return first_.get(exclusive_access{}); }
+  [[nodiscard]] static place place_of(first_leaf& only, const section& above) noexcept {
+    return {nullptr, above, 0, &only, only.lock.read()};
+  }
   void destroy_first(first_leaf& only) noexcept {
     if constexpr (store::template must_visit<first_leaf>() || holder::must_visit()) {
       base::discard_values(only);

@@ -445,6 +445,20 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     [[no_unique_address]] std::conditional_t<has_placement<Node>, optimistic_version::write_guard,
                                              exclusive_access> shown;
   };
+
+  /// A node and its parent, both or none.
+  template <class Node>
+  struct held_place {
+    held_place(const place& at, Node& n) noexcept
+        : above(at.above.upgrade()), here(above ? held_node<Node>(n, at.here) : held_node<Node>()) {
+      if (above && !here) above.release_unchanged();
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(here); }
+
+    write_guard above;
+    held_node<Node> here;
+  };
+
   [[nodiscard]] node_base* root_at_rest() const noexcept { return anchor_.root.get(exclusive_access{}); }
 
   /// In a step of its own: the full node that an earlier step has found, if it is still there.
@@ -670,19 +684,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     fresh.release();
     root.release();
   }
-
-  /// A node and its parent, both or none.
-  template <class Node>
-  struct held_place {
-    held_place(const place& at, Node& n) noexcept
-        : above(at.above.upgrade()), here(above ? held_node<Node>(n, at.here) : held_node<Node>()) {
-      if (above && !here) above.release_unchanged();
-    }
-    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(here); }
-
-    write_guard above;
-    held_node<Node> here;
-  };
 
   /// `root` is the new root if the node is the root, else null.
   template <class Node>
