@@ -424,6 +424,17 @@ TEST_P(databases, scans_stop_and_nest) {
   });
 }
 
+TEST(database, counts_the_memory_of_every_index) {
+  for (const char* const map : {"ordered_map", "ticket", "partitioned"}) {
+    database_options o;
+    o.map = map;
+    shop many(o);
+    many.fill(1, 1000);
+    // The primary index has a key and a row for each.
+    EXPECT_GE(many.db.index_usage().bytes_in_use, 1000U * 16) << map;
+  }
+}
+
 // What is undone.
 
 TEST_P(databases, undo_rows_and_indexes) {
@@ -547,7 +558,7 @@ TEST_P(databases, have_locks_and_placements_of_choice) {
   o.sample_every = 1;
   shop other(o);
   other.fill(1, 20);
-  EXPECT_EQ(other.db.row_usage().blocks, other.db.index_usage().blocks);
+  EXPECT_EQ(other.db.row_usage().blocks, other.db.index_placement().usage().blocks);
   std::size_t locks = 0;
   other.db.row_placement().for_each_live(
       [&](const auto& one) { locks += one.asked.role == lock_role ? 1 : 0; });

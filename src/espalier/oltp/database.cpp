@@ -102,6 +102,15 @@ std::uint64_t database::last_number() const {
   return me.core != nullptr ? me.core->number() : 0;
 }
 
+memory_usage database::index_usage() const {
+  memory_usage sum = indexes_.usage();
+  if (any_map_takes_placement(options_.map)) return sum;
+  for (const auto& t : tables_) {
+    for (const auto& one : t->base().indexes()) sum += one->map().usage();
+  }
+  return sum;
+}
+
 void database::collect() noexcept { static_cast<void>(shared_->domain.collect()); }
 
 }  // namespace espalier::oltp

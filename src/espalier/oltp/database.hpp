@@ -343,7 +343,8 @@ class database {
   [[nodiscard]] std::uint64_t last_number() const;
 
   [[nodiscard]] memory_usage row_usage() const { return rows_.usage(); }
-  [[nodiscard]] memory_usage index_usage() const { return indexes_.usage(); }
+  /// With that of maps that take no placement.
+  [[nodiscard]] memory_usage index_usage() const;
   [[nodiscard]] const any_placement& row_placement() const noexcept { return rows_; }
   [[nodiscard]] const any_placement& index_placement() const noexcept { return indexes_; }
   /// Frees what erased rows have held, as far as running transactions permit. Not inside one.
