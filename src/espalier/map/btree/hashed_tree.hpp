@@ -136,54 +136,57 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   struct found_word {
     word value;
     bool present;
-    bool disturbed;  ///< a writer came between: nothing is known
   };
+  /// False if a writer came between: then nothing is known.
   template <class Leaf>
-  [[nodiscard, gnu::always_inline]] static found_word try_find(const stored key, Leaf& of_key) noexcept {
+  [[nodiscard, gnu::always_inline]] static bool try_find(const stored key, Leaf& of_key,
+                                                         found_word& found) noexcept {
     if constexpr (Leaf::updates_in_place) {
       if (const hw::vector_width width = hw::vectors(); Leaf::loads_entries(width)) [[likely]] {
         const auto seen = of_key.placement.try_read();
-        return find_in_section(key, of_key, seen, [&](word& value) __attribute__((always_inline)) {
+        return find_in_section(key, of_key, seen, found, [&](word& value) __attribute__((always_inline)) {
           return of_key.find_beside_writers(key, value, width);
         });
       }
     }
-    return find_between_writers(key, of_key);
+    // A reference to `found` itself would keep it out of registers.
+    found_word there{};
+    const bool done = find_between_writers(key, of_key, there);
+    found = there;
+    return done;
   }
   /// Where an entry is not loaded in one step. Not inlined: with words of 8 bytes it is rare.
   template <class Leaf>
-  [[nodiscard, gnu::noinline]] static found_word find_between_writers(const stored key,
-                                                                      Leaf& of_key) noexcept {
+  [[nodiscard, gnu::noinline]] static bool find_between_writers(const stored key, Leaf& of_key,
+                                                                found_word& found) noexcept {
     const auto seen = of_key.lock.try_read();
-    return find_in_section(key, of_key, seen, [&](word& value) { return of_key.find(seen, key, value); });
+    return find_in_section(key, of_key, seen, found,
+                           [&](word& value) { return of_key.find(seen, key, value); });
   }
   template <class Leaf, class Section, class Find>
-  [[nodiscard, gnu::always_inline]] static found_word find_in_section(const stored key, const Leaf& of_key,
-                                                                      const Section& seen,
-                                                                      const Find& find) noexcept {
+  [[nodiscard, gnu::always_inline]] static bool find_in_section(const stored key, const Leaf& of_key,
+                                                                const Section& seen, found_word& found,
+                                                                const Find& find) noexcept {
     if (!seen.steady() || !of_key.covers(unvalidated{}, key)) [[unlikely]]
-      return {.value = {}, .present = false, .disturbed = true};
-    word value;
-    const bool present = find(value);
-    return {value, present, !seen.validate()};
+      return false;
+    found.present = find(found.value);
+    return seen.validate();
   }
   /// `of_key` is where the first attempt reads; null where the map had no root.
   [[nodiscard, gnu::always_inline]] found_word find_in(const stored key, leaf* of_key) const noexcept {
-    if (of_key != nullptr) [[likely]] {
-      const found_word found = try_find(key, *of_key);
-      if (!found.disturbed) [[likely]]
-        return found;
-    }
+    found_word found{};
+    if (of_key != nullptr && try_find(key, *of_key, found)) [[likely]]
+      return found;
     return find_again(key);
   }
   [[nodiscard, gnu::noinline]] found_word find_again(const stored key) const noexcept {
     for (backoff pause;; pause.wait()) {
+      found_word found{};
       leaf* const of_key = this->guess_leaf(key);
-      const found_word found =
-          of_key != nullptr ? try_find(key, *of_key)
-                            : in_first_leaf([&](first_leaf& only) { return try_find(key, only); },
-                                            found_word{}, {.value = {}, .present = false, .disturbed = true});
-      if (!found.disturbed) return found;
+      if (of_key != nullptr
+              ? try_find(key, *of_key, found)
+              : in_first_leaf([&](first_leaf& only) { return try_find(key, only, found); }, true, false))
+        return found;
     }
   }
 
