@@ -64,11 +64,12 @@ if(ESPALIER_BUILD_APPS)
   if(LIBEVENT_FOUND)
     install(FILES apps/serve/espalier-cache.service DESTINATION lib/systemd/system)
   endif()
-  install(TARGETS espalier_measured_work RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
-  if(TARGET espalier_simulate)
-    # Only the command starts it, so it need not be in PATH.
-    install(TARGETS espalier_simulate RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
-  endif()
+  # Only the command starts these, so they need not be in PATH.
+  foreach(target IN ITEMS espalier_measured_work espalier_serve espalier_simulate)
+    if(TARGET ${target})
+      install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
+    endif()
+  endforeach()
   install(DIRECTORY report/espalier_report DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/report"
     PATTERN "__pycache__" EXCLUDE)
   install(DIRECTORY "${PROJECT_BINARY_DIR}/man/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")

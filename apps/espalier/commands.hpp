@@ -12,7 +12,6 @@ void add_inspect_command(CLI::App& parser);
 void add_list_command(CLI::App& parser);
 void add_oltp_command(CLI::App& parser);
 void add_run_command(CLI::App& parser);
-void add_serve_command(CLI::App& parser);
 void add_completion_command(CLI::App& parser);
 void add_man_command(CLI::App& parser);
 

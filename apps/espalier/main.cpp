@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "apps/common/options.hpp"
 #include "apps/common/report_page.hpp"
 #include "apps/espalier/commands.hpp"
+#include "apps/serve/options.hpp"
 
 namespace espalier::app {
 namespace {
@@ -48,14 +50,27 @@ void add_report_command(CLI::App& parser) {
   verb->callback([chosen] { write_report({chosen->results.begin(), chosen->results.end()}, chosen->page); });
 }
 
-/// Replaces this process by the simulator, which handles the verb. Throws usage_error if this build has none.
-[[noreturn]] void become_simulator(char** arguments) {
-  const auto program = find_companion("../simulate/espalier-simulate", ESPALIER_SIMULATE_INSTALLED);
-  if (!program)
-    throw usage_error(
-        "simulate: this program was installed or built without the simulator; build all "
-        "targets, with ESPALIER_SIMULATOR=ON and without sanitizers");
-  std::string name = "espalier simulate";
+/// A verb that is a program of its own, espalier-VERB.
+struct separate_verb {
+  std::string_view name;
+  const char* if_absent;
+};
+constexpr std::array separate_verbs{
+    separate_verb{"simulate",
+                  "this program was installed or built without the simulator; build all "
+                  "targets, with ESPALIER_SIMULATOR=ON and without sanitizers"},
+#ifdef ESPALIER_SERVES
+    separate_verb{"serve", "its program espalier-serve is missing; build or install it again"},
+#endif
+};
+
+/// Replaces this process by the verb's program. Throws usage_error if there is none.
+[[noreturn]] void become(const separate_verb& verb, char** arguments) {
+  const std::string file = fmt::format("espalier-{}", verb.name);
+  const auto program = find_companion(fmt::format("../{}/{}", verb.name, file),
+                                      fmt::format("{}/{}", ESPALIER_PROGRAM_FOLDER, file));
+  if (!program) throw usage_error(fmt::format("{}: {}", verb.name, verb.if_absent));
+  std::string name = fmt::format("espalier {}", verb.name);
   std::vector<char*> words{name.data()};
   while (*arguments != nullptr) words.push_back(*arguments++);
   words.push_back(nullptr);
@@ -63,10 +78,11 @@ void add_report_command(CLI::App& parser) {
   throw std::runtime_error(fmt::format("cannot start {}: {}", program->string(), std::strerror(errno)));
 }
 
-/// Only for --help and for completion: the verb itself is handled before the parser sees it.
-void add_simulate_command(CLI::App& parser) {
-  const auto options = std::make_shared<simulate_options>();
-  CLI::App* const verb = parser.add_subcommand("simulate", simulate_description);
+/// Only for --help and for completion: such a verb is handled before the parser sees it.
+template <class Options>
+void add_separate_verb(CLI::App& parser, const char* name, const char* description) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const verb = parser.add_subcommand(name, description);
   declare(*verb, *options);
   verb->callback([options] {});
 }
@@ -76,8 +92,10 @@ void add_simulate_command(CLI::App& parser) {
 
 int main(int argc, char** argv) {
   using namespace espalier::app;
-  if (argc > 1 && std::string_view(argv[1]) == "simulate")
-    return run_reporting("espalier", [&]() -> int { become_simulator(argv + 2); });
+  for (const separate_verb& verb : separate_verbs) {
+    if (argc > 1 && argv[1] == verb.name)
+      return run_reporting("espalier", [&]() -> int { become(verb, argv + 2); });
+  }
 
   CLI::App parser(
       "Concurrent ordered indexes: which one, where its memory should lie, and why it is slow.\n"
@@ -91,10 +109,10 @@ int main(int argc, char** argv) {
   parser.footer(
       fmt::format("Exit status: {}.\nespalier COMMAND --help says more.", fmt::join(statuses, ", ")));
   add_bench_command(parser);
-  add_simulate_command(parser);
+  add_separate_verb<simulate_options>(parser, "simulate", simulate_description);
   add_oltp_command(parser);
 #ifdef ESPALIER_SERVES
-  add_serve_command(parser);
+  add_separate_verb<serve_options>(parser, "serve", serve_description);
 #endif
   add_inspect_command(parser);
   add_run_command(parser);

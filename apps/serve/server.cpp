@@ -514,7 +514,7 @@ struct server::state {
         // Whatever the kernel lacks: waiting connections would wake this thread again at once.
         if (errno != EAGAIN) {
           if (service_.verbosity() > 0)
-            std::fprintf(stderr, "espalier: cannot accept: %s\n", std::strerror(errno));
+            std::fprintf(stderr, "espalier serve: cannot accept: %s\n", std::strerror(errno));
           pause_accepting();
         }
         return;

@@ -65,7 +65,7 @@ class Case(unittest.TestCase):
             done = self.espalier(*arguments, cwd=folder)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
-            self.assertRegex(done.stderr, "^espalier( simulate)?: ")
+            self.assertRegex(done.stderr, "^espalier( simulate| serve)?: ")
             self.assertEqual(os.listdir(folder), [])
         return done.stderr
 

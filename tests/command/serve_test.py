@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import resource
+import shutil
 import signal
 import socket
 import stat
@@ -179,6 +180,25 @@ class Serve(Case):
         server.send_signal(by)
         _, errors = server.communicate()
         self.assertEqual((server.returncode, errors), (0, ""))
+
+    def test_it_is_a_small_program_of_its_own(self) -> None:
+        server = self.start("-t", "1")
+        process = pathlib.Path(f"/proc/{server.pid}")
+        self.assertEqual(pathlib.Path(os.readlink(process / "exe")).name, "espalier-serve")
+        self.assertTrue((process / "cmdline").read_text().startswith("espalier serve\0-s\0"))
+        self.assertEqual((process / "comm").read_text(), "espalier-serve\n")
+        mapped = (process / "maps").read_text()
+        self.assertIn("libevent_core", mapped)
+        for library in ("hwloc", "tbb", "jemalloc", "libdw", "crypto"):
+            self.assertNotIn(library, mapped)
+        self.end(server)
+
+    def test_without_its_program(self) -> None:
+        command = self.folder / "espalier"
+        shutil.copy2(COMMAND, command)
+        done = subprocess.run([command, "serve"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertRegex(done.stderr, "^espalier: serve: its program espalier-serve is missing; .*\n$")
 
     def test_tcp(self) -> None:
         server = self.start("-l", "127.0.0.1", tcp=True)

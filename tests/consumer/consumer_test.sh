@@ -198,6 +198,10 @@ if [[ -x $work/prefix/bin/espalier ]]; then
       --keys 1000 --json "$work/simulated.json" >/dev/null 2>&1
     [[ -s $work/simulated.json ]] || { echo "the installed simulator did not write its results"; exit 1; }
   fi
+  if [[ -e $work/prefix/lib/systemd/system/espalier-cache.service ]]; then
+    [[ $("$work/prefix/bin/espalier" serve -V) == 'espalier '* ]] || { echo "there is no installed server"; exit 1; }
+    [[ -x $work/prefix/libexec/espalier/espalier-serve ]] || { echo "the server is not where it belongs"; exit 1; }
+  fi
   for library in "$work"/prefix/lib*/libespalier-random.so "$work"/prefix/lib*/*/libespalier-random.so; do
     [[ -e $library ]] || continue
     preloaded=$("$work/prefix/bin/espalier" run --malloc random -- printenv LD_PRELOAD)

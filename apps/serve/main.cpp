@@ -16,22 +16,22 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
-#include "apps/common/option_group.hpp"
-#include "apps/common/options.hpp"
-#include "apps/espalier/commands.hpp"
+#include "apps/common/option_checks.hpp"
 #include "apps/serve/listeners.hpp"
+#include "apps/serve/options.hpp"
 #include "apps/serve/server.hpp"
 #include "apps/serve/service.hpp"
 #include "espalier/io/output_file.hpp"
 #include "espalier/io/text.hpp"
 
-// `espalier serve`: a cache server with memcached's protocol and options.
+// espalier-serve, which `espalier serve` runs: a cache server with memcached's protocol and options. It is a separate
+// program because its memory counts, and that of a program is all that it is linked with.
 
 namespace espalier::app {
 namespace {
@@ -43,59 +43,6 @@ constexpr std::size_t mebibyte = kibibyte * kibibyte;
 
 /// Clients conclude from a server's version what it can do. It begins with that of the memcached whose protocol it has.
 constexpr const char* spoken_version = "1.6.45-espalier-" ESPALIER_VERSION;
-
-struct serve_options {
-  std::int64_t port = 11211;
-  std::int64_t udp_port = 0;
-  std::vector<std::string> listen;
-  std::string unix_path;
-  std::string unix_mask = "700";
-  std::uint64_t memory_mb = 64;
-  std::string largest_item = "1m";
-  bool keeps_all = false;
-  unsigned threads = 4;
-  unsigned connections = 1024;
-  unsigned requests = 20;
-  unsigned backlog = 1024;
-  unsigned idle_timeout = 0;
-  std::vector<std::string> extended;
-  bool shuts_down = false;
-  bool no_versions = false;
-  bool no_flush = false;
-  std::string prefix_end;
-  std::string protocol = "auto";
-  bool daemon = false;
-  std::string user;
-  std::string pid_file;
-  int verbosity = 0;
-  bool test_clock = false;
-};
-
-struct refused_option {
-  const char* names;
-  bool has_value;
-  const char* why;
-};
-constexpr std::array<refused_option, 13> refused_options{{
-    {"-S,--enable-sasl", false, "SASL needs the binary protocol, which this server does not speak"},
-    {"-Z,--enable-ssl", false, "TLS is not supported; put a proxy that ends TLS before the server"},
-    {"-Y,--auth-file", true,
-     "authentication is not supported; use -s, or -l with an address that only clients reach"},
-    {"-e,--memory-file", true, "a cache that outlives the server is not supported"},
-    {"-f,--slab-growth-factor", true,
-     "entries are not divided into sizes, so there is no factor; leave it out"},
-    {"-n,--slab-min-size", true, "an entry takes what it needs, so there is no least size; leave it out"},
-    {"-L,--enable-largepages", false,
-     "the kernel decides on large pages: see transparent_hugepage; leave it out"},
-    {"-k,--lock-memory", false,
-     "locked memory is not supported; systemd's LimitMEMLOCK does not help either"},
-    {"-r,--enable-coredumps", false,
-     "core files are limited from outside: ulimit -c, or systemd's LimitCORE"},
-    {"-X,--disable-dumping", false, "stats cachedump and stats detail cannot be disabled"},
-    {"-W,--disable-watch", false, "there is no watch command; leave it out"},
-    {"-N,--napi-ids", true, "connections are dealt to threads in turn"},
-    {"-i,--license", false, "the licence is in the file LICENSE"},
-}};
 
 /// Bytes, with k or m for units of 1024.
 std::size_t bytes_of(const std::string& text) {
@@ -158,7 +105,7 @@ cache_options cache_of(const serve_options& o) {
   return c;
 }
 
-serving::settings settings_of(const serve_options& o, const CLI::App& verb) {
+serving::settings settings_of(const serve_options& o) {
   serving::settings s;
   s.version = spoken_version;
   s.threads = o.threads;
@@ -178,8 +125,8 @@ serving::settings settings_of(const serve_options& o, const CLI::App& verb) {
   s.flushes = !o.no_flush;
   s.shuts_down = o.shuts_down;
   s.test_clock = o.test_clock;
-  s.detail = is_given(verb, "-D");
-  if (!o.prefix_end.empty()) s.prefix_end = o.prefix_end.front();
+  s.detail = !o.prefix_end.empty();
+  if (s.detail) s.prefix_end = o.prefix_end.front();
   s.verbosity = static_cast<unsigned>(o.verbosity);
   return s;
 }
@@ -292,12 +239,11 @@ class background {
   int ready_ = -1;
 };
 
-void run(serve_options o, const CLI::App& verb) {
-  check_effects(verb, {{{"--unix-mask"}, {"--unix-socket"}, {}}});
+int serve(serve_options o) {
   read_extended(o);
   check_numbers(o);
   const cache_options memory = cache_of(o);
-  const serving::settings settings = settings_of(o, verb);
+  const serving::settings settings = settings_of(o);
   const std::optional<user> other = user_of(o.user);
   allow_descriptors(o);
   pid_file process(o.pid_file);
@@ -316,89 +262,27 @@ void run(serve_options o, const CLI::App& verb) {
   serving::server server(shared, sockets);
   if (detached) detached->is_ready(o.verbosity > 0);
   server.run();
+  return exit_done;
 }
 
 }  // namespace
-
-void add_serve_command(CLI::App& parser) {
-  const auto o = std::make_shared<serve_options>();
-  CLI::App* const verb = parser.add_subcommand("serve", "Serve a cache to clients of memcached");
-  option_group where(*verb, "Where it listens");
-  where.add_default("-p,--port", o->port, "PORT", "Port of TCP; 0 for none, -1 for any free one");
-  where.add_list("-l,--listen", o->listen, "HOST[:PORT]",
-                 "Addresses, comma-separated or repeated; by default all of this machine");
-  where.add("-s,--unix-socket", o->unix_path, "FILE", "A unix socket, instead of TCP");
-  where.add_default("-a,--unix-mask", o->unix_mask, "MASK", "Permissions of the unix socket, octal");
-  where.add_default("-b,--listen-backlog", o->backlog, "N", "Connections that may wait to be accepted");
-  where.add("-U,--udp-port", o->udp_port, "PORT", "Only 0, which is the default: there is no UDP");
-  option_group memory(*verb, "Memory");
-  memory.add_default("-m,--memory-limit", o->memory_mb, "MB",
-                     "Megabytes of all entries and of the table; buffers of connections come on top");
-  memory.add_default("-I,--max-item-size", o->largest_item, "BYTES",
-                     "The largest key with its value: 1k to 128m, at most half of the memory");
-  memory.add_flag("-M,--disable-evictions", o->keeps_all,
-                  "Refuse new entries when memory is full, instead of evicting");
-  option_group connections(*verb, "Connections");
-  connections.add_default("-t,--threads", o->threads, "N", "Threads that serve");
-  connections.add_default("-c,--conn-limit", o->connections, "N", "Connections at once; others are refused");
-  connections.add_default("-R,--max-reqs-per-event", o->requests, "N",
-                          "Requests of a connection before others have their turn");
-  connections.add_default("--idle-timeout", o->idle_timeout, "S",
-                          "Close connections that are idle for longer; 0: never");
-  connections.add_list(
-      "-o,--extended", o->extended, "NAMES",
-      "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), no_maxconns_fast (at the "
-      "limit connections wait)");
-  option_group commands(*verb, "Commands");
-  commands.add_default("-B,--protocol", o->protocol, "NAME",
-                       "ascii or auto, which are the same: the text protocol");
-  commands.add_flag("-A,--enable-shutdown", o->shuts_down,
-                    "Let clients end the server with the command shutdown");
-  commands.add_flag("-C,--disable-cas", o->no_versions,
-                    "Show no versions of values; the command cas never stores");
-  commands.add_flag("-F,--disable-flush-all", o->no_flush, "Refuse the command flush_all");
-  commands.add("-D", o->prefix_end, "CHAR",
-               "Count operations by the prefix of keys that ends with this; by default : if "
-               "a client asks for stats detail");
-  option_group process(*verb, "Process");
-  process.add_flag("-d,--daemon", o->daemon,
-                   "Run in the background; the command ends when the server is ready");
-  process.add("-u,--user", o->user, "NAME", "Become this user once the addresses are bound; needs root");
-  process.add("-P,--pidfile", o->pid_file, "FILE", "A file with the process id, as long as the server runs");
-  verb->add_flag("-v,--verbose", o->verbosity, "Show warnings on standard error; -vv shows commands too")
-      ->group("Process");
-  verb->add_flag_callback(
-          "-V",
-          [] {
-            std::printf("espalier %s\n", ESPALIER_VERSION);
-            throw CLI::Success();
-          },
-          "Show the version, and exit")
-      ->group("Process");
-  verb->add_flag("--test-clock", o->test_clock, "The command debugtime moves the clock, or stops it")
-      ->group("");
-  for (CLI::Option* const option : verb->get_options()) {
-    if (option->get_expected_max() == 1) option->take_last();
-  }
-  for (const refused_option& one : refused_options) {
-    const auto refuse = [&one] {
-      throw usage_error(fmt::format("{}: {}", std::string_view(one.names).substr(0, 2), one.why));
-    };
-    if (one.has_value)
-      verb->add_option_function<std::string>(one.names, [refuse](const std::string&) { refuse(); })
-          ->group("");
-    else
-      verb->add_flag_callback(one.names, refuse)->group("");
-  }
-  verb->footer(
-      "Examples:\n"
-      "  espalier serve -m 1024 -t 4\n"
-      "  espalier serve -l 127.0.0.1,[::1]:11212 -c 4096 --idle-timeout 600\n"
-      "  espalier serve -s /run/cache.sock -a 770 -u cache -d -P /run/cache.pid\n"
-      "  printf 'set key 0 60 5\\r\\nvalue\\r\\nget key\\r\\nquit\\r\\n' | nc 127.0.0.1 11211\n"
-      "The options are those of memcached; docs/cache.md says what differs. SIGTERM and SIGINT end the "
-      "server.");
-  verb->callback([o, verb] { run(*o, *verb); });
-}
-
 }  // namespace espalier::app
+
+int main(int argc, char** argv) {
+  using namespace espalier::app;
+  constexpr const char* name = "espalier serve";
+  serve_options options;
+  bool serves = false;
+  {
+    // It is gone when the server runs.
+    CLI::App parser(serve_description, name);
+    parser.failure_message(CLI::FailureMessage::simple);
+    declare(parser, options);
+    parser.callback([&] {
+      check_effects(parser, {{{"--unix-mask"}, {"--unix-socket"}, {}}});
+      serves = true;
+    });
+    if (const int status = run_parser(parser, argc, argv); status != exit_done || !serves) return status;
+  }
+  return run_reporting(name, [&] { return serve(options); });
+}

@@ -1,0 +1,120 @@
+#include "apps/serve/options.hpp"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <array>
+#include <cstdio>
+#include <string_view>
+
+#include "apps/common/option_group.hpp"
+
+namespace espalier::app {
+namespace {
+
+struct refused_option {
+  const char* names;
+  bool has_value;
+  const char* why;
+};
+constexpr std::array<refused_option, 13> refused_options{{
+    {"-S,--enable-sasl", false, "SASL needs the binary protocol, which this server does not speak"},
+    {"-Z,--enable-ssl", false, "TLS is not supported; put a proxy that ends TLS before the server"},
+    {"-Y,--auth-file", true,
+     "authentication is not supported; use -s, or -l with an address that only clients reach"},
+    {"-e,--memory-file", true, "a cache that outlives the server is not supported"},
+    {"-f,--slab-growth-factor", true,
+     "entries are not divided into sizes, so there is no factor; leave it out"},
+    {"-n,--slab-min-size", true, "an entry takes what it needs, so there is no least size; leave it out"},
+    {"-L,--enable-largepages", false,
+     "the kernel decides on large pages: see transparent_hugepage; leave it out"},
+    {"-k,--lock-memory", false,
+     "locked memory is not supported; systemd's LimitMEMLOCK does not help either"},
+    {"-r,--enable-coredumps", false,
+     "core files are limited from outside: ulimit -c, or systemd's LimitCORE"},
+    {"-X,--disable-dumping", false, "stats cachedump and stats detail cannot be disabled"},
+    {"-W,--disable-watch", false, "there is no watch command; leave it out"},
+    {"-N,--napi-ids", true, "connections are dealt to threads in turn"},
+    {"-i,--license", false, "the licence is in the file LICENSE"},
+}};
+
+}  // namespace
+
+void declare(CLI::App& verb, serve_options& o) {
+  option_group where(verb, "Where it listens");
+  where.add_default("-p,--port", o.port, "PORT", "Port of TCP; 0 for none, -1 for any free one");
+  where.add_list("-l,--listen", o.listen, "HOST[:PORT]",
+                 "Addresses, comma-separated or repeated; by default all of this machine");
+  where.add("-s,--unix-socket", o.unix_path, "FILE", "A unix socket, instead of TCP");
+  where.add_default("-a,--unix-mask", o.unix_mask, "MASK", "Permissions of the unix socket, octal");
+  where.add_default("-b,--listen-backlog", o.backlog, "N", "Connections that may wait to be accepted");
+  where.add("-U,--udp-port", o.udp_port, "PORT", "Only 0, which is the default: there is no UDP");
+  option_group memory(verb, "Memory");
+  memory.add_default("-m,--memory-limit", o.memory_mb, "MB",
+                     "Megabytes of all entries and of the table; buffers of connections come on top");
+  memory.add_default("-I,--max-item-size", o.largest_item, "BYTES",
+                     "The largest key with its value: 1k to 128m, at most half of the memory");
+  memory.add_flag("-M,--disable-evictions", o.keeps_all,
+                  "Refuse new entries when memory is full, instead of evicting");
+  option_group connections(verb, "Connections");
+  connections.add_default("-t,--threads", o.threads, "N", "Threads that serve");
+  connections.add_default("-c,--conn-limit", o.connections, "N", "Connections at once; others are refused");
+  connections.add_default("-R,--max-reqs-per-event", o.requests, "N",
+                          "Requests of a connection before others have their turn");
+  connections.add_default("--idle-timeout", o.idle_timeout, "S",
+                          "Close connections that are idle for longer; 0: never");
+  connections.add_list(
+      "-o,--extended", o.extended, "NAMES",
+      "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), no_maxconns_fast (at the "
+      "limit connections wait)");
+  option_group commands(verb, "Commands");
+  commands.add_default("-B,--protocol", o.protocol, "NAME",
+                       "ascii or auto, which are the same: the text protocol");
+  commands.add_flag("-A,--enable-shutdown", o.shuts_down,
+                    "Let clients end the server with the command shutdown");
+  commands.add_flag("-C,--disable-cas", o.no_versions,
+                    "Show no versions of values; the command cas never stores");
+  commands.add_flag("-F,--disable-flush-all", o.no_flush, "Refuse the command flush_all");
+  commands.add("-D", o.prefix_end, "CHAR",
+               "Count operations by the prefix of keys that ends with this; by default : if "
+               "a client asks for stats detail");
+  option_group process(verb, "Process");
+  process.add_flag("-d,--daemon", o.daemon,
+                   "Run in the background; the command ends when the server is ready");
+  process.add("-u,--user", o.user, "NAME", "Become this user once the addresses are bound; needs root");
+  process.add("-P,--pidfile", o.pid_file, "FILE", "A file with the process id, as long as the server runs");
+  verb.add_flag("-v,--verbose", o.verbosity, "Show warnings on standard error; -vv shows commands too")
+      ->group("Process");
+  verb.add_flag_callback(
+          "-V",
+          [] {
+            std::printf("espalier %s\n", ESPALIER_VERSION);
+            throw CLI::Success();
+          },
+          "Show the version, and exit")
+      ->group("Process");
+  verb.add_flag("--test-clock", o.test_clock, "The command debugtime moves the clock, or stops it")
+      ->group("");
+  for (CLI::Option* const option : verb.get_options()) {
+    if (option->get_expected_max() == 1) option->take_last();
+  }
+  for (const refused_option& one : refused_options) {
+    const auto refuse = [&one] {
+      throw usage_error(fmt::format("{}: {}", std::string_view(one.names).substr(0, 2), one.why));
+    };
+    if (one.has_value)
+      verb.add_option_function<std::string>(one.names, [refuse](const std::string&) { refuse(); })->group("");
+    else
+      verb.add_flag_callback(one.names, refuse)->group("");
+  }
+  verb.footer(
+      "Examples:\n"
+      "  espalier serve -m 1024 -t 4\n"
+      "  espalier serve -l 127.0.0.1,[::1]:11212 -c 4096 --idle-timeout 600\n"
+      "  espalier serve -s /run/cache.sock -a 770 -u cache -d -P /run/cache.pid\n"
+      "  printf 'set key 0 60 5\\r\\nvalue\\r\\nget key\\r\\nquit\\r\\n' | nc 127.0.0.1 11211\n"
+      "The options are those of memcached; docs/cache.md says what differs. SIGTERM and SIGINT end the "
+      "server.");
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/common/exit_status.hpp"
+
+// The options of the cache server, as unchecked text and numbers. Declared for both: `espalier`, which lists and
+// completes them, and the server, which uses them.
+
+namespace espalier::app {
+
+struct serve_options {
+  std::int64_t port = 11211;
+  std::int64_t udp_port = 0;
+  std::vector<std::string> listen;
+  std::string unix_path;
+  std::string unix_mask = "700";
+  std::uint64_t memory_mb = 64;
+  std::string largest_item = "1m";
+  bool keeps_all = false;
+  unsigned threads = 4;
+  unsigned connections = 1024;
+  unsigned requests = 20;
+  unsigned backlog = 1024;
+  unsigned idle_timeout = 0;
+  std::vector<std::string> extended;
+  bool shuts_down = false;
+  bool no_versions = false;
+  bool no_flush = false;
+  std::string prefix_end;
+  std::string protocol = "auto";
+  bool daemon = false;
+  std::string user;
+  std::string pid_file;
+  int verbosity = 0;
+  bool test_clock = false;
+};
+
+void declare(CLI::App& verb, serve_options& options);
+
+inline constexpr const char* serve_description = "Serve a cache to clients of memcached";
+
+}  // namespace espalier::app
