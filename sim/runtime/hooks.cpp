@@ -149,7 +149,9 @@ page_run::~page_run() {
     sim::unmap(scope, data_, size_);
 }
 
-void page_run::refuse_huge() noexcept { huge_advised_ = false; }
+void page_run::refuse_huge(std::size_t from) noexcept {
+  if (from == 0) huge_advised_ = false;
+}
 
 std::size_t page_size() noexcept { return 4096; }
 bool discard_pages(std::byte*, std::size_t) noexcept { return false; }

@@ -491,23 +491,42 @@ TEST(ByteCache, ASegmentOfWhichLittleLivesWaitsForItsWriters) {
   EXPECT_EQ(log.take_loose(), caching::entry_log::none);
 }
 
+/// Whether the kernel may back this byte with a huge page.
+bool may_be_huge(const std::byte* byte) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto at = reinterpret_cast<std::uintptr_t>(byte);
+  bool is_here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2) is_here = begin <= at && at < end;
+    if (is_here && line.starts_with("VmFlags:")) return line.find(" nh") == std::string::npos;
+  }
+  return true;
+}
+
+TEST(ByteCache, AHugePageIsWithinTheLimit) {
+  const auto mode = hw::transparent_huge_pages();
+  if (mode == "never" || mode == "unavailable") GTEST_SKIP() << "the kernel has no transparent huge pages";
+  caching::memory_budget budget(64 * mib);
+  caching::entry_log log(budget);
+  const std::size_t huge = hw::huge_page_size();
+  budget.take(huge + huge / 2);  // of the table
+  std::uint32_t last = 0;
+  for (std::uint32_t i = log.take_free(); i != caching::entry_log::none; i = log.take_free()) last = i;
+  const std::byte* const begin = log.at(0);
+  const auto end = static_cast<std::size_t>(log.at(log.begin_of(last)) - begin) + log.segment_bytes();
+  ASSERT_GT(end, huge);
+  EXPECT_NE(end % huge, 0U);
+  EXPECT_TRUE(may_be_huge(begin + end / huge * huge - 1)) << "all of it is used";
+  EXPECT_FALSE(may_be_huge(begin + end / huge * huge));
+}
+
 TEST(ByteCache, ALogWithManyHolesHasNoHugePages) {
   const auto mode = hw::transparent_huge_pages();
   if (mode == "never" || mode == "unavailable") GTEST_SKIP() << "the kernel has no transparent huge pages";
   caching::memory_budget budget(64 * mib);
   caching::entry_log log(budget);
-  const auto may_be_huge = [&log] {
-    std::ifstream maps("/proc/self/smaps");
-    const auto at = reinterpret_cast<std::uintptr_t>(log.at(0));
-    bool is_here = false;
-    for (std::string line; std::getline(maps, line);) {
-      std::uintptr_t begin = 0;
-      std::uintptr_t end = 0;
-      if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2) is_here = begin <= at && at < end;
-      if (is_here && line.starts_with("VmFlags:")) return line.find(" nh") == std::string::npos;
-    }
-    return true;
-  };
   std::vector<std::uint32_t> all;
   for (std::uint32_t i = log.take_free(); i != caching::entry_log::none; i = log.take_free())
     all.push_back(i);
@@ -517,9 +536,9 @@ TEST(ByteCache, ALogWithManyHolesHasNoHugePages) {
     EXPECT_FALSE(log.shrink_for(64 * mib));
   };
   discard(8);
-  EXPECT_TRUE(may_be_huge()) << "a hole here and there is worth it";
+  EXPECT_TRUE(may_be_huge(log.at(0))) << "a hole here and there is worth it";
   discard(20);
-  EXPECT_FALSE(may_be_huge());
+  EXPECT_FALSE(may_be_huge(log.at(0)));
 }
 
 TEST(ByteCache, AFlushEndsWithTheSegmentsThatItFound) {

@@ -152,7 +152,20 @@ std::uint32_t entry_log::take_free() noexcept {
   const std::uint32_t index = unbacked_.back();
   unbacked_.pop_back();
   most_backed_ = std::max(most_backed_, ++backed_);
+  if (index == untouched_) {
+    ++untouched_;
+    keep_huge_within_limit(index);
+  }
   return index;
+}
+
+void entry_log::keep_huge_within_limit(std::uint32_t index) noexcept {
+  if (!pages_.is_huge_advised()) return;
+  // The first segment of a huge page brings all of it. The rest of the budget may go to the table, and not to segments.
+  const std::size_t begin = std::size_t{index} * segment_bytes_;
+  const std::size_t huge = hw::huge_page_size();
+  if (begin % huge == 0 && budget_.used() + huge - segment_bytes_ > budget_.limit())
+    pages_.refuse_huge(begin);
 }
 
 bool entry_log::shrink_for(std::size_t bytes) noexcept {

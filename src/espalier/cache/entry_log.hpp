@@ -163,6 +163,8 @@ class entry_log {
   }
   void add_loose(std::uint32_t index) noexcept;
   [[nodiscard]] std::uint32_t pop_free() noexcept;
+  /// Of a segment that gets its memory for the first time.
+  void keep_huge_within_limit(std::uint32_t index) noexcept;
 
   memory_budget& budget_;
   std::size_t segment_bytes_;
@@ -178,6 +180,7 @@ class entry_log {
   std::vector<std::uint32_t> unbacked_;
   std::uint32_t backed_ = 0;
   std::uint32_t most_backed_ = 0;  // ever
+  std::uint32_t untouched_ = 0;    // the first segment that never had memory
   bool may_be_huge_ = true;
 };
 

@@ -148,9 +148,9 @@ std::size_t page_size() noexcept {
   return bytes;
 }
 
-void page_run::refuse_huge() noexcept {
-  madvise(data_, size_, MADV_NOHUGEPAGE);
-  huge_advised_ = false;
+void page_run::refuse_huge(std::size_t from) noexcept {
+  madvise(data_ + from, size_ - from, MADV_NOHUGEPAGE);
+  if (from == 0) huge_advised_ = false;
 }
 
 bool discard_pages(std::byte* begin, std::size_t bytes) noexcept {

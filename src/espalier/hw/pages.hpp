@@ -35,8 +35,8 @@ class page_run {
   /// True if huge pages were asked for and the kernel accepted the advice.
   bool is_huge_advised() const noexcept { return huge_advised_; }
   /// The kernel is to back the pages with ordinary ones from now on: it fills holes that are discarded up to huge ones
-  /// otherwise. Pages that are huge stay so.
-  void refuse_huge() noexcept;
+  /// otherwise. Pages that are huge stay so. `from`: only from this byte on, a multiple of page_size().
+  void refuse_huge(std::size_t from = 0) noexcept;
   /// The NUMA node to which the kernel bound the pages; nullopt if none was asked for or if the system
   /// forbids binding, as containers often do.
   std::optional<unsigned> bound_numa_node() const noexcept { return bound_numa_node_; }
