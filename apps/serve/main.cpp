@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -239,6 +240,15 @@ class background {
   int ready_ = -1;
 };
 
+/// Buffers of connections come and go. By default glibc keeps in each thread twice the largest one that it has freed.
+void free_buffers_early() noexcept {
+#ifdef __GLIBC__
+  constexpr int kept = 512 << 10;
+  mallopt(M_MMAP_THRESHOLD, kept);
+  mallopt(M_TRIM_THRESHOLD, kept);
+#endif
+}
+
 int serve(serve_options o) {
   read_extended(o);
   check_numbers(o);
@@ -250,6 +260,7 @@ int serve(serve_options o) {
   const serving::listeners sockets(settings);
   const char* const named = std::getenv("MEMCACHED_PORT_FILENAME");
   const fs::path ports = named != nullptr ? fs::absolute(named) : fs::path();
+  free_buffers_early();
   std::optional<background> detached;
   if (o.daemon) detached.emplace();
   signal(SIGPIPE, SIG_IGN);

@@ -31,6 +31,7 @@ class output {
   [[nodiscard]] std::size_t size() const noexcept { return end_ - begin_; }
   [[nodiscard]] bool empty() const noexcept { return begin_ == end_; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
   /// Room for `bytes`, to be written in place and then kept by wrote(); null if there is no memory.
   [[nodiscard]] char* room(std::size_t bytes) noexcept {

@@ -254,6 +254,7 @@ class worker {
       std::swap(connections_[c.position], connections_.back());
       connections_.pop_back();
     }
+    if (connections_.empty()) out_ = output();
     left();
   }
 
@@ -390,6 +391,9 @@ class worker {
     if (c.replies.size() != before) note_time(c);
     if (!c.replies.empty()) return;
     if (c.ends) return close_connection(c);
+    // The buffer may be used for the next replies.
+    if (out_.capacity() < c.replies.capacity()) out_ = std::move(c.replies);
+    out_.trim();
     c.replies = output();
     c.sends = false;
     if (!c.input.empty()) resume_later(c);
