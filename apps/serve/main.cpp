@@ -1,9 +1,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
+#include <link.h>
 #include <malloc.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,12 +14,16 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +34,7 @@
 #include "apps/serve/options.hpp"
 #include "apps/serve/server.hpp"
 #include "apps/serve/service.hpp"
+#include "espalier/hw/pages.hpp"
 #include "espalier/io/output_file.hpp"
 #include "espalier/io/text.hpp"
 
@@ -249,6 +256,22 @@ void free_buffers_early() noexcept {
 #endif
 }
 
+/// Most of what the start has executed is not executed again. What is comes back from the file.
+void drop_code_of_start() noexcept {
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void*) {
+        for (const ElfW(Phdr) & part : std::span(object->dlpi_phdr, object->dlpi_phnum)) {
+          if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0 || (part.p_flags & PF_W) != 0) continue;
+          const std::uintptr_t page = hw::page_size();
+          const std::uintptr_t begin = object->dlpi_addr + part.p_vaddr;
+          const std::uintptr_t first = begin / page * page;
+          madvise(std::bit_cast<void*>(first), begin + part.p_filesz - first, MADV_DONTNEED);
+        }
+        return 0;
+      },
+      nullptr);
+}
+
 int serve(serve_options o) {
   read_extended(o);
   check_numbers(o);
@@ -272,6 +295,7 @@ int serve(serve_options o) {
   serving::service shared(settings, memory);
   serving::server server(shared, sockets);
   if (detached) detached->is_ready(o.verbosity > 0);
+  drop_code_of_start();
   server.run();
   return exit_done;
 }
