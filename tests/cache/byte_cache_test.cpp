@@ -26,6 +26,7 @@
 
 #include "espalier/cache/entry_log.hpp"
 #include "espalier/hw/pages.hpp"
+#include "espalier/measure/random.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/environment.hpp"
 #include "support/on_threads.hpp"
@@ -448,6 +449,19 @@ TEST(ByteCache, OverwritingEvictsNothing) {
   for (std::size_t i = 0; i < 200'000 / (less / 2 + 1); ++i) t.store(key_of(i % 5000), value);
   EXPECT_EQ(t.cache.statistics().evictions, 0U);
   EXPECT_EQ(t.cache.statistics().entries, 5000U);
+}
+
+TEST(ByteCache, EntriesThatTakeThreeQuartersMayBeOverwrittenInAnyOrder) {
+  timed t;
+  const std::string value(400, 'v');
+  std::uint64_t held = 0;
+  std::size_t keys = 0;
+  // 400 bytes, a key of 6 to 9, and at most 32 beside them.
+  for (; held < 6 * mib; held += 441) t.store(key_of(keys++), value);
+  measure::random_generator random(1);
+  for (std::size_t i = 0; i < 5 * keys; ++i) t.store(key_of(random.below(keys)), value);
+  EXPECT_EQ(t.cache.statistics().evictions, 0U);
+  EXPECT_EQ(t.cache.statistics().entries, keys);
 }
 
 TEST(ByteCache, WhatHasEndedGoesBeforeWhatHasNot) {

@@ -263,7 +263,7 @@ bool byte_cache::state::evict(std::size_t bytes, unsigned threshold) {
     for (std::uint32_t i = log.take_loose(); i != entry_log::none; i = log.take_loose()) {
       const auto& s = log[i];
       // relaxed: a guess of what is worth it
-      if (s.live.load(std::memory_order_relaxed) * 2 <= s.end ||
+      if (entry_log::segment::is_worth_copying(s.live.load(std::memory_order_relaxed), s.end) ||
           s.latest_end.load(std::memory_order_relaxed) <= second ||
           flushed.load(std::memory_order_relaxed) != 0)
         return empty({i, true, 0, second}, none_is_enough);

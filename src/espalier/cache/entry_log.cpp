@@ -70,7 +70,8 @@ void entry_log::release(location where, std::size_t bytes) noexcept {
   const std::uint32_t left = s.live.fetch_sub(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed) -
                              static_cast<std::uint32_t>(bytes);
   // relaxed: whether the segment is sealed is looked at again.
-  if (left * 2 <= segment_bytes_ && s.fill.load(std::memory_order_relaxed) == segment::is_sealed)
+  if (segment::is_worth_copying(left, segment_bytes_) &&
+      s.fill.load(std::memory_order_relaxed) == segment::is_sealed)
     add_loose(static_cast<std::uint32_t>(&s - segments_.get()));
 }
 
@@ -234,8 +235,8 @@ void entry_log::seal(std::uint32_t index) noexcept {
   // relaxed: it takes the segment from the threads that allocate, which are counted in `complete`.
   s.end = s.fill.exchange(segment::is_sealed, std::memory_order_relaxed);
   // A segment may have become loose while it was open.
-  if (s.live.load(std::memory_order_relaxed) * 2 <= segment_bytes_)
-    add_loose(index);  // relaxed: as in release
+  // relaxed: as in release
+  if (segment::is_worth_copying(s.live.load(std::memory_order_relaxed), segment_bytes_)) add_loose(index);
 }
 
 void entry_log::seal_open() noexcept {

@@ -92,6 +92,11 @@ class entry_log {
     std::uint8_t lifetime = 0;
     /// Read without the mutex too, by a change of an entry in it.
     std::atomic<queue> in{queue::fresh};
+
+    /// Whether so much of a segment may be copied for the memory of its holes.
+    [[nodiscard]] static constexpr bool is_worth_copying(std::size_t live, std::size_t of) noexcept {
+      return live * 4 <= of * 3;
+    }
   };
 
   /// Throws std::bad_alloc.
@@ -138,7 +143,7 @@ class entry_log {
   void reclaim(std::uint32_t index) noexcept;
   /// Gives the memory of free segments to the system until the budget has room for so many bytes. False: not enough.
   bool shrink_for(std::size_t bytes) noexcept;
-  /// A segment of which at most half still lives; none: there is none.
+  /// A segment that is worth copying, or has ended; none: there is none.
   [[nodiscard]] std::uint32_t take_loose() noexcept;
   /// Looks for segments whose entries have all ended. False: no entry is left that was there at the last flush().
   bool find_ended(std::uint32_t now) noexcept;
