@@ -49,9 +49,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = kibibyte * kibibyte;
 
-/// Clients conclude from a server's version what it can do. It begins with that of the memcached whose protocol it has.
-constexpr const char* spoken_version = "1.6.45-espalier-" ESPALIER_VERSION;
-
 /// Bytes, with k or m for units of 1024.
 std::size_t bytes_of(const std::string& text) {
   std::string_view digits = text;
@@ -115,7 +112,7 @@ cache_options cache_of(const serve_options& o) {
 
 serving::settings settings_of(const serve_options& o) {
   serving::settings s;
-  s.version = spoken_version;
+  s.version = ESPALIER_VERSION;
   s.threads = o.threads;
   s.connections = o.connections;
   s.rejects_at_limit = std::ranges::find(o.extended, "no_maxconns_fast") == o.extended.end();

@@ -1271,7 +1271,10 @@ class session::execution {
       session_.next_ = step::close;
       return;
     }
-    if (name == "version") return reply(c, "VERSION " + service_.chosen().version);
+    if (name == "version") {
+      out_ << "VERSION " << spoken_version << "\r\n";
+      return;
+    }
     if (name == "stats") return statistics(c, word, count);
     c.quiet = count > 1 && last == "noreply";
     const std::size_t arguments = count - 1 - (c.quiet ? 1 : 0);

@@ -153,7 +153,7 @@ void service::show_general(output& out) {
   stat(out, "pid", getpid());
   stat(out, "uptime", clock_.uptime());
   stat(out, "time", clock_.origin() + clock_.now());
-  stat(out, "version", settings_.version);
+  stat(out, "version", spoken_version);
   stat(out, "pointer_size", 8 * sizeof(void*));
   stat(out, "rusage_user", seconds_of(used.ru_utime));
   stat(out, "rusage_system", seconds_of(used.ru_stime));
@@ -202,6 +202,7 @@ void service::show_general(output& out) {
   count("reclaimed", counted::expired);
   stat(out, "used_bytes", cached.used_bytes);
   stat(out, "survivors_copied", cached.copied);
+  stat(out, "espalier", settings_.version);
   out << end_line;
 }
 

@@ -19,9 +19,13 @@
 
 namespace espalier::app::serving {
 
+/// The memcached whose protocol this is. Clients conclude from a server's version what it can do, and read it to the end
+/// of the line.
+inline constexpr std::string_view spoken_version = "1.6.45";
+
 /// How the server was started, as far as commands obey or show it.
 struct settings {
-  std::string version = "0.0.0";
+  std::string version = "0.0.0";  ///< Espalier's own
   unsigned threads = 4;
   unsigned connections = 1024;
   bool rejects_at_limit = true;  ///< false: connections wait until another one closes

@@ -230,7 +230,7 @@ const std::vector<exchange>& exchanges() {
        "format\r\n"},
       {"verbosity", "verbosity 1\r\nverbosity\r\nverbosity x\r\nverbosity 0 1 2\r\n",
        "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nOK\r\n"},
-      {"version", "version\r\n", "VERSION 0.0.0\r\n"},
+      {"version", "version\r\nversion noreply\r\n", "VERSION 1.6.45\r\nVERSION 1.6.45\r\n"},
       {"refused_by_name", "slabs automove x\r\nwatch\r\nlru_crawler metadump all\r\nshutdown\r\n",
        "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR watch is not supported: there are no logs to "
        "watch\r\n"
@@ -462,9 +462,10 @@ TEST(protocol, statistics) {
                                  "limit_maxbytes 4194304",
                                  "threads 4",
                                  "pointer_size 64",
+                                 "version 1.6.45",
                                  "evictions 0"})
     EXPECT_THAT(general, HasSubstr(std::string("STAT ") + line + "\r\n"));
-  EXPECT_THAT(general, testing::EndsWith("\r\nEND\r\n"));
+  EXPECT_THAT(general, testing::EndsWith("\r\nSTAT espalier 0.0.0\r\nEND\r\n"));
   // What a Prometheus exporter of memcached reads.
   for (const char* const name :
        {"uptime", "time", "version", "rusage_user", "rusage_system", "bytes", "curr_items", "total_items",
