@@ -97,9 +97,10 @@ std::uint64_t service::tick() noexcept {
 }
 
 void service::flush(std::int64_t delay) noexcept {
-  const std::uint32_t due = delay > 0 ? clock_.end_after(delay) : 0;
-  flush_due_.store(due, std::memory_order_relaxed);  // relaxed: the cache orders its flush
-  if (due == 0) cache_.flush();
+  const std::uint32_t now = clock_.now();
+  const std::uint32_t due = delay > 0 ? clock_.end_after(delay) - 1 : now;
+  flush_due_.store(due > now ? due : 0, std::memory_order_relaxed);  // relaxed: the cache orders its flush
+  if (due != 0 && due <= now) cache_.flush();
 }
 
 void service::count_prefix(std::string_view key, prefix_count what) {

@@ -151,7 +151,8 @@ class service {
 
   /// Advances the clock, and does what is due. Returns the microseconds until the next second.
   std::uint64_t tick() noexcept;
-  /// Forgets all entries: now for a delay of 0, else at that time, as second_clock::end_after has it.
+  /// Forgets all entries, a second before the time that second_clock::end_after has for this: now for 0, for negative
+  /// numbers, and where that second has begun; never, if it lies before the start. The last flush replaces one to come.
   void flush(std::int64_t delay) noexcept;
 
   // The settings that commands change.

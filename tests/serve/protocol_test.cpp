@@ -110,13 +110,25 @@ const std::vector<exchange>& exchanges() {
        "STORED\r\nOK\r\nEND\r\nSTORED\r\nVALUE k 0 1\r\nb\r\nEND\r\nCLIENT_ERROR invalid exptime "
        "argument\r\n"},
       {"flush_later",
-       "set k 0 0 1\r\na\r\nflush_all 10\r\ndebugtime 9\r\nget k\r\ndebugtime 1\r\nget k\r\nset k 0 0 "
+       "set k 0 0 1\r\na\r\nflush_all 10\r\ndebugtime 8\r\nget k\r\ndebugtime 1\r\nget k\r\nset k 0 0 "
        "1\r\nb\r\ndebugtime 99\r\nget k\r\n",
        "STORED\r\nOK\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nOK\r\nEND\r\nSTORED\r\nOK\r\nVALUE k 0 "
        "1\r\nb\r\nEND\r\n"},
       {"a_later_flush_replaces_an_earlier_one",
        "flush_all 10\r\nflush_all 0\r\nset k 0 0 1\r\na\r\ndebugtime 20\r\nget k\r\n",
        "OK\r\nOK\r\nSTORED\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\n"},
+      {"flush_in_a_second_is_now",
+       "set k 0 0 1\r\na\r\nflush_all 1\r\nget k\r\nset k 0 0 1\r\nb\r\ndebugtime 9\r\nget k\r\n",
+       "STORED\r\nOK\r\nEND\r\nSTORED\r\nOK\r\nVALUE k 0 1\r\nb\r\nEND\r\n"},
+      {"flush_in_the_past_is_now",
+       "set k 0 0 1\r\na\r\nflush_all -1\r\nget k\r\nset k 0 0 1\r\na\r\nflush_all -2147483648 "
+       "noreply\r\nget k\r\nflush_all -2147483649\r\n",
+       "STORED\r\nOK\r\nEND\r\nSTORED\r\nEND\r\nCLIENT_ERROR invalid exptime argument\r\n"},
+      {"flush_before_the_start_is_never",
+       "set k 0 0 1\r\na\r\nflush_all 2\r\nflush_all 2592001\r\ndebugtime 9\r\nget k\r\nflush_all "
+       "2592000\r\nflush_all 2147483647\r\nget k\r\nflush_all 2147483648\r\n",
+       "STORED\r\nOK\r\nOK\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nOK\r\nOK\r\nVALUE k 0 "
+       "1\r\na\r\nEND\r\nCLIENT_ERROR invalid exptime argument\r\n"},
       {"bad_lines",
        "\r\nx\r\nget\r\nget  \r\nset k\r\nset k 0 0 -1\r\nset k 0 0 x\r\nset k 0 0 "
        "4294967295\r\nnonsense\r\nGET k\r\ngetx k\r\n get k\r\n",
@@ -323,6 +335,20 @@ TEST(protocol, what_the_settings_refuse_and_allow) {
   EXPECT_EQ(d.ask("shutdown graceful\r\nmn\r\n"), "");
   EXPECT_TRUE(d.closed);
   EXPECT_EQ(stops, 1);
+}
+
+TEST(protocol, a_flush_at_a_time_of_the_calendar_comes_a_second_before_it) {
+  conversation c;
+  const std::int64_t now = c.shared.clock().origin() + c.shared.clock().now();
+  const auto flushed_after = [&](std::int64_t from_now) {
+    c.say("set k 0 0 1\r\na\r\n");
+    EXPECT_EQ(c.ask("flush_all " + std::to_string(now + from_now) + "\r\n"), "OK\r\n");
+    return c.ask("get k\r\n") == "END\r\n";
+  };
+  EXPECT_TRUE(flushed_after(0));
+  EXPECT_TRUE(flushed_after(1));
+  EXPECT_FALSE(flushed_after(2));
+  EXPECT_EQ(c.ask("debugtime 1\r\nget k\r\n"), "OK\r\nEND\r\n");
 }
 
 TEST(protocol, a_value_that_is_too_large_is_skipped_and_leaves_no_older_one) {
