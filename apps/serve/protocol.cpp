@@ -22,6 +22,9 @@ constexpr std::string_view bad_end = "CLIENT_ERROR invalid exptime argument";
 constexpr std::string_view bad_chunk = "CLIENT_ERROR bad data chunk";
 constexpr std::string_view too_large = "SERVER_ERROR object too large for cache";
 constexpr std::string_view no_memory = "SERVER_ERROR out of memory storing object";
+constexpr std::string_view too_many_flags = "CLIENT_ERROR options flags are too long";
+constexpr std::string_view long_opaque = "CLIENT_ERROR opaque token too long";
+constexpr std::size_t longest_opaque = 32;
 constexpr std::string_view not_a_number = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 
 struct refused_command {
@@ -73,38 +76,48 @@ char* put(char* at, std::string_view text) noexcept {
 }
 char* put(char* at, std::uint64_t number) noexcept { return std::to_chars(at, at + 20, number).ptr; }
 
-/// The value of each letter of base64, by its code; 64 for other codes.
+constexpr std::string_view base64_letters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// The value of each letter of base64, by its code, 0 for the padding; 64 for other codes.
 constexpr std::array<std::uint8_t, 256> base64_values = [] {
-  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::array<std::uint8_t, 256> values{};
   values.fill(64);
-  for (std::size_t i = 0; i < letters.size(); ++i)
-    values[static_cast<std::uint8_t>(letters[i])] = static_cast<std::uint8_t>(i);
+  values[static_cast<std::uint8_t>('=')] = 0;
+  for (std::size_t i = 0; i < base64_letters.size(); ++i)
+    values[static_cast<std::uint8_t>(base64_letters[i])] = static_cast<std::uint8_t>(i);
   return values;
 }();
 
-/// The number of decoded bytes; 0 if the text is not base64.
+/// The number of decoded bytes; 0 if the text is not base64. As memcached does, it skips other codes, and ends after the
+/// first four letters that have padding.
 std::size_t decode_base64(std::string_view text, char* to) noexcept {
-  if (text.size() % 4 != 0) return 0;
-  std::size_t padding = 0;
-  while (padding < 2 && text.ends_with('=')) {
-    text.remove_suffix(1);
-    ++padding;
-  }
+  const auto value_of = [](char c) { return base64_values[static_cast<std::uint8_t>(c)]; };
+  if (std::ranges::count_if(text, [&](char c) { return value_of(c) < 64; }) % 4 != 0) return 0;
   std::uint32_t bits = 0;
   unsigned held = 0;
+  unsigned padding = 0;
   char* at = to;
   for (const char c : text) {
-    const std::uint32_t value = base64_values[static_cast<std::uint8_t>(c)];
-    if (value > 63) return 0;
-    bits = bits << 6U | value;
-    held += 6;
-    if (held >= 8) {
-      held -= 8;
-      *at++ = static_cast<char>(bits >> held);
-    }
+    if (value_of(c) > 63) continue;
+    bits = bits << 6U | value_of(c);
+    if (c == '=') ++padding;
+    if (++held % 4 != 0) continue;
+    if (padding > 2) return 0;
+    for (unsigned i = 0; i < 3 - padding; ++i) *at++ = static_cast<char>(bits >> (16 - 8 * i));
+    if (padding != 0) break;
   }
   return static_cast<std::size_t>(at - to);
+}
+
+char* put_base64(char* at, std::string_view bytes) noexcept {
+  for (; !bytes.empty(); bytes.remove_prefix(std::min<std::size_t>(3, bytes.size()))) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = bits << 8U | (i < bytes.size() ? static_cast<std::uint8_t>(bytes[i]) : 0U);
+    for (unsigned i = 0; i < 4; ++i)
+      *at++ = i > bytes.size() ? '=' : base64_letters[bits >> (18 - 6 * i) & 63U];
+  }
+  return at;
 }
 
 enum class verb : std::uint8_t {
@@ -186,9 +199,25 @@ void batch::forget_keys() {
 
 namespace {
 
+/// Whether the words begin with what may be a flag, or with a digit. memcached looks at this before all else, in the first
+/// words of a line.
+bool begin_as_flags(words line, unsigned words_before) noexcept {
+  constexpr unsigned looked_at = 23;
+  for (std::string_view word = line.next(); !word.empty() && words_before < looked_at; word = line.next()) {
+    const char flag = word.front();
+    if ((flag < 'A' || flag > 'z') && (flag < '0' || flag > '9')) return false;
+    ++words_before;
+  }
+  return true;
+}
+
 /// Flags of meta commands, up to the first error that ends the line, or the last other error. Empty: there is none.
 std::string_view read_flags(words& line, unsigned words_before, command& c, const second_clock& clock) {
   constexpr unsigned most_words = 20;
+  const auto ended_by = [&](std::string_view error) {
+    while (!line.next().empty()) ++words_before;
+    return words_before > most_words ? too_many_flags : error;
+  };
   c.given = 0;
   c.shown_flags = 0;
   c.flags = 0;
@@ -201,7 +230,6 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
   c.key_text = c.key.key;
   if (c.key.key.size() > byte_cache::largest_key) return bad_format;
   std::string_view wrong;
-  std::size_t long_opaque = 0;
   const auto moment = [&](std::string_view argument, std::uint32_t& to) {
     std::int32_t number = 0;
     if (!read_number(argument, number)) {
@@ -211,12 +239,11 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
     to = clock.end_after(number);
   };
   for (std::string_view word = line.next(); !word.empty(); word = line.next()) {
-    if (++words_before > most_words) return "CLIENT_ERROR options flags are too long";
+    if (++words_before > most_words) return too_many_flags;
     const char flag = word.front();
     const std::string_view argument = word.substr(1);
-    if (static_cast<unsigned char>(flag) >= 127) return "CLIENT_ERROR duplicate flag";
-    if (flag < 'A' || flag > 'z') return "CLIENT_ERROR invalid flag";
-    if (c.has(flag)) return "CLIENT_ERROR duplicate flag";
+    if (flag < 'A' || flag > 'z') return ended_by("CLIENT_ERROR invalid flag");
+    if (c.has(flag)) return ended_by("CLIENT_ERROR duplicate flag");
     c.given |= command::bit(flag);
     switch (flag) {
       case 'b': {
@@ -237,7 +264,6 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
         break;
       case 'O':
         c.opaque = word;
-        if (word.size() > 32) long_opaque = word.size();
         break;
       case 'k':
       case 's':
@@ -274,13 +300,26 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
         if (!read_number(argument, c.delta)) wrong = "CLIENT_ERROR invalid numeric delta value";
         continue;
       default:
-        return "CLIENT_ERROR invalid flag";
+        return ended_by("CLIENT_ERROR invalid flag");
     }
     c.shown[c.shown_flags++] = flag;
   }
-  if (wrong.empty() && long_opaque != 0) return "CLIENT_ERROR opaque token too long";
   c.quiet = c.has('q');
   return wrong;
+}
+
+/// Flags of `me`, which takes all, and obeys one. False: the line is refused.
+bool read_debug_flags(words line, command& c) noexcept {
+  c.given = 0;
+  c.opaque = {};
+  c.key_text = c.key.key;
+  if (c.key.key.size() > byte_cache::largest_key || !begin_as_flags(line, 2)) return false;
+  for (std::string_view word = line.next(); !word.empty(); word = line.next()) {
+    if (word == "b") c.given = command::bit('b');
+  }
+  if (!c.has('b')) return true;
+  c.key.key = {c.decoded.data(), decode_base64(c.key_text, c.decoded.data())};
+  return !c.key.key.empty();
 }
 
 /// The mode of `ms`, from its flags; false if there is no such mode.
@@ -395,7 +434,7 @@ class session::parser {
       case tag("ma"):
         return meta(verb::meta_calculate);
       case tag("me"):
-        return meta(verb::meta_debug);
+        return meta_debug();
       case tag("mn"):
         c_.what = verb::meta_nothing;
         return header_;
@@ -466,6 +505,7 @@ class session::parser {
       c_.counts_size = true;
       c_.drops_old = c_.mode == store_mode::set || is_meta;
     }
+    if (is_meta && c_.what != verb::refused) check_opaque();
     if (c_.what == verb::refused) {
       if (input_.size() >= whole) return whole;
       c_.skipped = whole - input_.size();
@@ -564,16 +604,33 @@ class session::parser {
     const bool has_value = what == verb::meta_store;
     std::size_t bytes = 0;
     if (has_value && !read_value_bytes(line_.next(), bytes)) return refused(bad_format);
-    const std::string_view wrong = read_flags(line_, has_value ? 3 : 2, c_, clock_);
+    const words flags = line_;
+    const unsigned words_before = has_value ? 3 : 2;
+    const std::string_view wrong = read_flags(line_, words_before, c_, clock_);
     if (!wrong.empty())
-      c_.refuse(what == verb::meta_calculate ? "CLIENT_ERROR invalid or duplicate flag" : wrong);
+      c_.refuse(!begin_as_flags(flags, words_before) ? bad_format
+                : what == verb::meta_calculate       ? "CLIENT_ERROR invalid or duplicate flag"
+                                                     : wrong);
     else if (has_value && !read_store_mode(c_))
       c_.refuse("CLIENT_ERROR invalid mode for ms M token");
     else if (what == verb::meta_calculate && !read_direction(c_))
       c_.refuse("CLIENT_ERROR invalid mode for ma M token");
+    else if (!has_value)
+      check_opaque();
     const std::size_t size = has_value ? value(bytes, true) : header_;
     if (c_.what == verb::refused) c_.quiet = false;
     return size;
+  }
+
+  std::size_t meta_debug() {
+    c_.what = verb::meta_debug;
+    c_.key.key = line_.next();
+    if (c_.key.key.empty() || !read_debug_flags(line_, c_)) return refused(bad_format);
+    return header_;
+  }
+
+  void check_opaque() noexcept {
+    if (c_.opaque.size() > longest_opaque) c_.refuse(long_opaque);
   }
 
   session& session_;
@@ -962,8 +1019,8 @@ class session::execution {
   static constexpr std::size_t flags_room = 512;
 
   static char* put_key(char* at, const command& c) noexcept {
-    at = put(put(at, " k"), c.key_text);
-    return c.has('b') ? put(at, " b") : at;
+    at = put(at, " k");
+    return c.has('b') ? put(put_base64(at, c.key.key), " b") : put(at, c.key_text);
   }
   static char* put_opaque(char* at, const command& c) noexcept {
     *at++ = ' ';
@@ -1220,7 +1277,9 @@ class session::execution {
         c.key,
         [&](const cache_entry& e) {
           const std::uint32_t now = service_.clock().now();
-          out_ << "ME " << c.key_text << " exp=";
+          if (char* const at = meta_room(c))
+            out_.wrote(c.has('b') ? put_base64(put(at, "ME "), c.key.key) : put(put(at, "ME "), c.key_text));
+          out_ << " exp=";
           if (e.expires == cache_entry::never)
             out_ << "-1";
           else
@@ -1266,7 +1325,8 @@ class session::execution {
       last = next;
     }
     const std::string_view name = given.line.substr(0, given.line.find(' '));
-    if (given.line.size() < 2 || count == 0) return reply(c, bad_format);
+    constexpr std::size_t shortest = 4;  // with its end
+    if (given.size < shortest) return reply(c, bad_format);
     if (name == "quit") {
       session_.next_ = step::close;
       return;
@@ -1276,18 +1336,19 @@ class session::execution {
       return;
     }
     if (name == "stats") return statistics(c, word, count);
-    c.quiet = count > 1 && last == "noreply";
-    const std::size_t arguments = count - 1 - (c.quiet ? 1 : 0);
-    if (name == "flush_all") return flush(c, arguments, word[1]);
-    if (name == "verbosity") {
+    c.quiet = last == "noreply";
+    // memcached lets blanks precede these.
+    const std::string_view first = word[0];
+    if (first == "flush_all") return flush(c, count - 1 - (c.quiet ? 1 : 0), word[1]);
+    if (first == "verbosity") {
       std::uint32_t level = 0;
       if (count < 2 || !read_number(word[1], level)) return reply(c, bad_format);
       constexpr std::uint32_t highest = 2;
       service_.set_verbosity(std::min(level, highest));
       return reply(c, "OK");
     }
-    if (name == "shutdown") return shut_down(c, count, word[1]);
-    if (name == "debugtime" && service_.chosen().test_clock) {
+    if (first == "shutdown") return shut_down(c, count, word[1]);
+    if (first == "debugtime" && service_.chosen().test_clock) {
       std::uint32_t seconds = 0;
       if (count > 1 && word[1] == "p") {
         service_.clock().stand();
@@ -1298,9 +1359,9 @@ class session::execution {
       service_.tick();
       return reply(c, "OK");
     }
-    if (name == "slabs" && count > 2 && word[1] == "automove" && !io::parse_whole<std::uint32_t>(word[2]))
+    if (first == "slabs" && count > 2 && word[1] == "automove" && !io::parse_whole<std::uint32_t>(word[2]))
       return reply(c, bad_format);
-    const auto* const refused = std::ranges::find(refused_commands, name, &refused_command::name);
+    const auto* const refused = std::ranges::find(refused_commands, first, &refused_command::name);
     if (refused != refused_commands.end()) return reply(c, refused->reply);
     if (count > 1 && last.starts_with("HTTP/")) {
       session_.next_ = step::close;

@@ -36,6 +36,7 @@ struct exchange {
 };
 
 std::string many(std::size_t n, char c) { return std::string(n, c); }
+std::string times(unsigned n, const std::string& text) { return n == 0 ? "" : text + times(n - 1, text); }
 
 // Versions are given by E where a reply shows them.
 const std::vector<exchange>& exchanges() {
@@ -138,6 +139,12 @@ const std::vector<exchange>& exchanges() {
        "command line format\r\n"
        "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line "
        "format\r\nERROR\r\nERROR\r\nERROR\r\nERROR\r\n"},
+      {"short_and_blank_lines",
+       "xy\n  \n \r\nxy\r\n   \r\nnoreply\r\n    noreply\r\nnoreply noreply\r\nxy noreply x\r\n "
+       "flush_all\r\n "
+       "verbosity 0\r\n  flush_all noreply\r\n mn\r\n version\r\n",
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
+       "CLIENT_ERROR bad command line format\r\nERROR\r\nERROR\r\nERROR\r\nOK\r\nOK\r\nERROR\r\nERROR\r\n"},
       {"the_value_of_a_bad_line_is_skipped",
        "set k x 0 7\r\nget k\r\n\r\nset k 0 x 3 noreply\r\nabc\r\ncas k 0 0 3 x\r\nabc\r\ncas k 0 0 "
        "3\r\nabc\r\nget k\r\n",
@@ -230,6 +237,37 @@ const std::vector<exchange>& exchanges() {
            "command line format\r\n"
            "CLIENT_ERROR invalid mode for ms M token\r\nCLIENT_ERROR invalid mode for ms M token\r\n"
            "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR duplicate flag\r\nMN\r\n"},
+      {"wrong_in_several_ways",
+       "mg k v v {\r\nmg k Tx {\r\nma k Tx\r\nma k MX {\r\nma " + many(251, 'k') + "\r\nma " +
+           many(251, 'k') + " {\r\nms k 1 v v {\r\na\r\nms k -1 {\r\nmg k" + times(18, " v") + "\r\nmg k" +
+           times(19, " v") + "\r\nmg k" + times(20, " v") + " {\r\nmg k" + times(21, " v") + " {\r\nms k 1" +
+           times(18, " v") + "\r\na\r\nma k" + times(19, " v") + "\r\nma k" + times(20, " v") + " {\r\n",
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
+       "CLIENT_ERROR invalid or duplicate flag\r\nCLIENT_ERROR bad command line format\r\n"
+       "CLIENT_ERROR invalid or duplicate flag\r\nCLIENT_ERROR bad command line format\r\n"
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
+       "CLIENT_ERROR duplicate flag\r\nCLIENT_ERROR options flags are too long\r\n"
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR options flags are too long\r\n"
+       "CLIENT_ERROR options flags are too long\r\nCLIENT_ERROR invalid or duplicate flag\r\n"
+       "CLIENT_ERROR bad command line format\r\n"},
+      {"opaques",
+       "mg k O" + many(31, 'o') + "\r\nmg k q O" + many(32, 'o') + "\r\nmd k O" + many(32, 'o') +
+           "\r\nme k O" + many(32, 'o') + "\r\nma n N0 O" + many(32, 'o') + "\r\nma n MX O" + many(32, 'o') +
+           "\r\nma n Tx O" + many(32, 'o') + "\r\nms k 1 q O" + many(32, 'o') + "\r\na\r\nms k 1 MX O" +
+           many(32, 'o') + "\r\na\r\nms k 1 O" + many(32, 'o') + " {\r\na\r\n",
+       "EN O" + many(31, 'o') +
+           "\r\nCLIENT_ERROR opaque token too long\r\nCLIENT_ERROR opaque token too long\r\nEN\r\n"
+           "CLIENT_ERROR opaque token too long\r\nCLIENT_ERROR invalid mode for ma M token\r\n"
+           "CLIENT_ERROR invalid or duplicate flag\r\nCLIENT_ERROR opaque token too long\r\n"
+           "CLIENT_ERROR invalid mode for ms M token\r\nCLIENT_ERROR bad command line format\r\n"},
+      {"base64_that_is_unusual",
+       "ms Y*WJj 1 b k\r\nx\r\nget abc\r\nmg YR== b k\r\nmg YQ==YQ== k b\r\nmd =YQ= b k\r\nmg Y=== b\r\nmg "
+       "==== "
+       "b\r\nmg * b\r\nma Y*Q== b N0 k v\r\n",
+       "HD kYWJj b\r\nVALUE abc 0 1\r\nx\r\nEND\r\nEN kYQ== b\r\nEN kYQ== b\r\nNF kAQ== b\r\nCLIENT_ERROR "
+       "error "
+       "decoding key\r\nCLIENT_ERROR error decoding key\r\nCLIENT_ERROR error decoding key\r\nVA 1 kYQ== "
+       "b\r\n0\r\n"},
       {"base64_keys",
        "ms YQBiIA== 1 b k\r\nx\r\nmg YQBiIA== v b k\r\nmg YQBiIA== v\r\nmg YQBiIA b\r\nmg YQ*= b\r\nma Yg== "
        "b N0 k v\r\nget b\r\n"
@@ -240,6 +278,14 @@ const std::vector<exchange>& exchanges() {
       {"meta_debug", "me k\r\nms k 3 T50 E5\r\nabc\r\ndebugtime 20\r\nme k\r\nme\r\n",
        "EN\r\nHD\r\nOK\r\nME k exp=30 la=20 cas=5 fetch=no cls=1 size=4\r\nCLIENT_ERROR bad command line "
        "format\r\n"},
+      {"meta_debug_takes_any_flags",
+       "ms YWJj 3 b E5\r\nxyz\r\nme abc Tx v v 7\r\nme Y*WJj b\r\nme YWJj v b\r\nme YWJ b\r\nme abc "
+       "{\r\nme " +
+           many(251, 'k') + "\r\nme k" + times(30, " v") + "\r\n",
+       "HD\r\nME abc exp=-1 la=0 cas=5 fetch=no cls=1 size=6\r\nME YWJj exp=-1 la=0 cas=5 fetch=no cls=1 "
+       "size=6\r\n"
+       "ME YWJj exp=-1 la=0 cas=5 fetch=no cls=1 size=6\r\nCLIENT_ERROR bad command line format\r\n"
+       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nEN\r\n"},
       {"verbosity", "verbosity 1\r\nverbosity\r\nverbosity x\r\nverbosity 0 1 2\r\n",
        "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nOK\r\n"},
       {"version", "version\r\nversion noreply\r\n", "VERSION 1.6.45\r\nVERSION 1.6.45\r\n"},
@@ -351,6 +397,30 @@ TEST(protocol, a_flush_at_a_time_of_the_calendar_comes_a_second_before_it) {
   EXPECT_EQ(c.ask("debugtime 1\r\nget k\r\n"), "OK\r\nEND\r\n");
 }
 
+TEST(protocol, each_byte_as_a_flag) {
+  constexpr std::string_view flags = "bklhqstfcvuxNTROPLFCEMJDI";
+  const std::string bad_line = "CLIENT_ERROR bad command line format\r\n";
+  conversation c;
+  for (int code = 0; code < 256; ++code) {
+    const char byte = static_cast<char>(code);
+    if (byte == '\r' || byte == '\n' || byte == ' ') continue;
+    const bool may_be_flag = (byte >= 'A' && byte <= 'z') || (byte >= '0' && byte <= '9');
+    const bool is_flag = flags.find(byte) != std::string_view::npos;
+    const std::string wrong = is_flag ? "CLIENT_ERROR duplicate flag\r\n" : "CLIENT_ERROR invalid flag\r\n";
+    const std::string begin = is_flag ? std::string{byte, '1', ' '} : "";
+    for (const std::string verb : {"mg", "ms", "md", "ma", "me"}) {
+      const std::string refusal = !may_be_flag || (verb == "me" && byte == 'b') ? bad_line
+                                  : verb == "me"                                ? "EN\r\n"
+                                  : verb == "ma" ? "CLIENT_ERROR invalid or duplicate flag\r\n"
+                                                 : wrong;
+      const std::string line = verb + (verb == "ms" ? " k 1 q " : " k q ") + begin + byte + "\r\n";
+      // The value is skipped in any case.
+      EXPECT_EQ(c.ask(line + (verb == "ms" ? "x\r\nmn\r\n" : "mn\r\n")), refusal + "MN\r\n") << line;
+    }
+  }
+  EXPECT_EQ(c.ask("get k\r\n"), "END\r\n");
+}
+
 TEST(protocol, a_value_that_is_too_large_is_skipped_and_leaves_no_older_one) {
   const std::string large(64 * kibibyte, 'x');
   const std::string line = " 0 0 " + std::to_string(large.size());
@@ -371,6 +441,16 @@ TEST(protocol, a_value_that_is_too_large_is_skipped_and_leaves_no_older_one) {
               "0 1\r\na\r\nEND\r\n");
     EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT store_too_large 3\r\n"));
   }
+}
+
+TEST(protocol, a_value_that_is_too_large_counts_before_an_opaque_that_is_too_long) {
+  conversation c;
+  const std::string large(70'000, 'x');
+  c.ask("set k 0 0 1\r\na\r\n");
+  EXPECT_EQ(c.ask("ms k 70000 q MX\r\n" + large + "\r\nmg k\r\n"),
+            "CLIENT_ERROR invalid mode for ms M token\r\nHD\r\n");
+  EXPECT_EQ(c.ask("ms k 70000 q O" + many(32, 'o') + "\r\n" + large + "\r\nmg k\r\n"),
+            "SERVER_ERROR object too large for cache\r\nEN\r\n");
 }
 
 TEST(protocol, a_value_that_grows_too_large_stays_as_it_was) {
