@@ -251,7 +251,7 @@ void judge_figure_6(judging& j) {
       judging::all_of({j.faster({served_4, empty(papers_threads)}, {delegated, empty(papers_threads)}),
                        j.faster({asynchronous, empty(papers_threads)}, {served_4, empty(papers_threads)})}));
   std::vector<judgement> hidden;
-  for (const std::uint64_t delay : {400, 1600})
+  for (const std::uint64_t delay : {400U, 1600U})
     hidden.push_back(j.faster({asynchronous, cycles(0, papers_threads, delay)},
                               {delegated, cycles(0, papers_threads, delay)}, 1.25));
   j.add("Asynchronous execution hides the delays between operations (figure 6b)", judging::all_of(hidden));
