@@ -104,7 +104,7 @@ TEST(segregated, a_single_leaf_takes_no_arena) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0U);
   EXPECT_EQ(source.usage().blocks, 1U);
   EXPECT_EQ(source.usage().bytes_in_use, bytes_held(source, first, leaf));
-  EXPECT_EQ(source.usage().bytes_reserved, bytes_held(source, first, leaf));
+  EXPECT_EQ(source.usage().bytes_reserved, hw::heap_bytes(bytes_held(source, first, leaf), leaf.align));
   void* const second = source.allocate(leaf);
   EXPECT_NE(page_of(second), page_of(first));
   EXPECT_EQ(source.usage().blocks, 2U);

@@ -425,7 +425,7 @@ TEST_P(databases, scans_stop_and_nest) {
 }
 
 TEST(database, counts_the_memory_of_every_index) {
-  for (const char* const map : {"ordered_map", "ticket", "partitioned"}) {
+  for (const std::string& map : maps()) {
     database_options o;
     o.map = map;
     shop many(o);
