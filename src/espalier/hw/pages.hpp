@@ -58,8 +58,8 @@ page_run map_pages(std::size_t bytes, const page_options& options = {});
 /// Bytes of an ordinary page.
 std::size_t page_size() noexcept;
 
-/// What malloc takes from its pages for a block: with its header, and what an alignment costs where such blocks lie in a row.
-/// A good estimate, of no use to the heap itself.
+/// About what glibc's malloc takes from its pages for a block: with its header, and with what an alignment costs where such
+/// blocks lie in a row.
 constexpr std::size_t heap_bytes(std::size_t bytes, std::size_t align) noexcept {
   constexpr std::size_t unit = 16;
   return align <= unit ? (bytes + unit / 2 + unit - 1) / unit * unit
