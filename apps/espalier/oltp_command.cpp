@@ -157,8 +157,8 @@ void print_table(const std::vector<measured>& all, bool colour) {
                         : fmt::format("{:.1f}", static_cast<double>(c.index_operations) / commits),
            percent(static_cast<double>(c.sampled_index_ticks), static_cast<double>(c.sampled_ticks)),
            fmt::format("{:.1f}", static_cast<double>(m.row_bytes) / 1e6),
-           fmt::format("{:.1f}", static_cast<double>(m.index_bytes) / 1e6),
-           fmt::format("{:.1f}", m.bytes_per_key())});
+           m.index_bytes ? fmt::format("{:.1f}", static_cast<double>(*m.index_bytes) / 1e6) : unavailable,
+           m.bytes_per_key ? fmt::format("{:.1f}", *m.bytes_per_key) : unavailable});
   }
   std::fputs(t.text(colour, terminal_width(STDOUT_FILENO).value_or(SIZE_MAX)).c_str(), stdout);
 }
@@ -184,6 +184,11 @@ void print_kinds(const measured& m, bool colour) {
   if (!reasons.empty()) std::printf("attempts that did not commit: %s\n", reasons.c_str());
 }
 
+std::string_view to_string(db::share_verdict v) noexcept {
+  constexpr std::array<std::string_view, 3> names{"met", "too few to tell", "NOT MET"};
+  return names[static_cast<std::size_t>(v)];
+}
+
 void print_conditions(const measured& m) {
   const auto held = std::ranges::count_if(m.conditions, &db::condition::holds);
   std::printf("conditions: %td of %zu hold\n", held, m.conditions.size());
@@ -192,10 +197,7 @@ void print_conditions(const measured& m) {
   }
   for (const db::share& s : m.shares)
     std::printf("  %s: %.2f of %llu (%.4g to %.4g is asked): %s\n", s.name.c_str(), s.value,
-                static_cast<unsigned long long>(s.of), s.least, s.most,
-                s.is_met()                  ? "met"
-                : s.of < db::few_for_shares ? "too few to tell"
-                                            : "NOT MET");
+                static_cast<unsigned long long>(s.of), s.least, s.most, to_string(s.verdict()).data());
   if (!m.stopped_because.empty()) std::printf("the run ended early: %s\n", m.stopped_because.c_str());
 }
 
@@ -241,10 +243,12 @@ nlohmann::ordered_json entry_of(const std::string& workload, const measured& m) 
       {"waits", m.counts.waits},
       {"index_operations", m.counts.index_operations},
       {"row_bytes", m.row_bytes},
-      {"index_bytes", m.index_bytes},
-      {"bytes_per_key", m.bytes_per_key()},
       {"forecast_bytes", m.forecast_bytes},
       {"loaded_bytes", m.loaded_bytes}};
+  j["index_bytes"] = unavailable;
+  if (m.index_bytes) j["index_bytes"] = *m.index_bytes;
+  j["bytes_per_key"] = unavailable;
+  if (m.bytes_per_key) j["bytes_per_key"] = *m.bytes_per_key;
   if (m.counts.sampled != 0)
     j["index_share"] =
         static_cast<double>(m.counts.sampled_index_ticks) / static_cast<double>(m.counts.sampled_ticks);
@@ -263,7 +267,11 @@ nlohmann::ordered_json entry_of(const std::string& workload, const measured& m) 
   }
   for (const db::condition& c : m.conditions) j["conditions"][c.name] = c.holds;
   for (const db::share& s : m.shares)
-    j["shares"][s.name] = {{"value", s.value}, {"least", s.least}, {"most", s.most}, {"of", s.of}};
+    j["shares"][s.name] = {{"value", s.value},
+                           {"least", s.least},
+                           {"most", s.most},
+                           {"of", s.of},
+                           {"verdict", to_string(s.verdict())}};
   return j;
 }
 

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/oltp/database.hpp"
@@ -22,6 +26,12 @@ struct condition {
   std::string detail;  ///< what is wrong, or how much was looked at
 };
 
+enum class share_verdict : std::uint8_t {
+  met,
+  too_few,  ///< outside of the range, by at most three standard deviations of the value
+  missed
+};
+
 /// A share that the benchmark prescribes.
 struct share {
   std::string name;
@@ -29,8 +39,27 @@ struct share {
   double least;
   double most;
   std::uint64_t of;  ///< how many events it is a share of
-  [[nodiscard]] bool is_met() const noexcept { return value >= least && value <= most; }
+  double deviation;  ///< standard deviation of one event, in the unit of `value`
+
+  [[nodiscard]] share_verdict verdict() const noexcept {
+    const double outside = std::max(least - value, value - most);
+    if (outside <= 0) return share_verdict::met;
+    const double by_chance = 3 * deviation / std::sqrt(static_cast<double>(of));
+    return outside <= by_chance ? share_verdict::too_few : share_verdict::missed;
+  }
 };
+
+/// In percent: `n` of `of` events, each of which is drawn with the probability in the middle of the range.
+[[nodiscard]] inline share share_of(std::string name, std::uint64_t n, std::uint64_t of, double least,
+                                    double most) {
+  const double drawn = (least + most) / 2;
+  return {std::move(name),
+          100.0 * static_cast<double>(n) / static_cast<double>(of),
+          least,
+          most,
+          of,
+          std::sqrt(drawn * (100 - drawn))};
+}
 
 /// Draws and runs transactions. Of one thread.
 class client {

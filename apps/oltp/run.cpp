@@ -44,7 +44,7 @@ std::uint64_t held(std::size_t bytes) {
 }
 
 std::uint64_t bytes_now(const espalier::oltp::database& d) {
-  return d.row_usage().bytes_reserved + (d.chosen().one_placement ? 0 : d.index_usage().bytes_reserved);
+  return d.row_usage().bytes_reserved + d.index_usage().bytes_reserved;
 }
 
 std::uint64_t free_memory() {
@@ -70,12 +70,13 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
   // Memory.
   const double a_key = index_bytes_a_key(engine);
   double forecast = 0;
+  std::uint64_t keys = 0;
   for (const benchmark::rows& r : b.expected_rows()) {
     const auto count = static_cast<double>(r.count);
     forecast += count * static_cast<double>(held(sizeof(espalier::oltp::row)) + held(engine.lock_bytes) +
                                             held(r.bytes));
     forecast += count * r.indexes * a_key;
-    m.index_keys += r.count * r.indexes;
+    keys += r.count * r.indexes;
   }
   m.forecast_bytes = static_cast<std::uint64_t>(forecast);
   const std::uint64_t limit = plan.memory_limit != 0 ? plan.memory_limit : free_memory() / 4 * 3;
@@ -114,9 +115,10 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
   if (is_set(plan.interrupted)) return m;
   // What the maps have retired is not of the load; the forecast does not have it either.
   for (int n = 0; n < 4; ++n) b.database().collect();
-  m.loaded_bytes = b.database().row_usage().bytes_in_use +
-                   (engine.one_placement ? 0 : b.database().index_usage().bytes_in_use);
-  m.loaded_index_bytes = engine.one_placement ? 0 : b.database().index_usage().bytes_in_use;
+  const std::uint64_t index_bytes = b.database().index_usage().bytes_in_use;
+  m.loaded_bytes = b.database().row_usage().bytes_in_use + index_bytes;
+  if (!engine.one_placement && keys != 0)
+    m.bytes_per_key = static_cast<double>(index_bytes) / static_cast<double>(keys);
 
   // Run.
   const espalier::oltp::transaction_counts before = b.database().counts();
@@ -199,7 +201,7 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
   m.shares = b.shares(tallies);
   m.conditions = b.check();
   m.row_bytes = b.database().row_usage().bytes_in_use;
-  m.index_bytes = engine.one_placement ? 0 : b.database().index_usage().bytes_in_use;
+  if (!engine.one_placement) m.index_bytes = b.database().index_usage().bytes_in_use;
   return m;
 }
 

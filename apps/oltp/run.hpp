@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +15,6 @@
 // Loads a benchmark, runs it in threads, and checks it.
 
 namespace espalier::app::db {
-
-/// With fewer events a share says nothing.
-inline constexpr std::uint64_t few_for_shares = 100'000;
 
 struct run_plan {
   unsigned threads = 1;
@@ -50,15 +48,11 @@ struct measured {
   std::string stopped_because;
   std::uint64_t forecast_bytes = 0;
   std::uint64_t loaded_bytes = 0;
-  std::uint64_t row_bytes = 0;    ///< at the end
-  std::uint64_t index_bytes = 0;  ///< at the end
-  std::uint64_t index_keys = 0;   ///< after the load
+  std::uint64_t row_bytes = 0;               ///< at the end
+  std::optional<std::uint64_t> index_bytes;  ///< at the end; none where rows and indexes share a placement
+  std::optional<double> bytes_per_key;       ///< of the indexes, after the load; none likewise
 
   [[nodiscard]] double throughput() const { return measure::median(per_second).value_or(0); }
-  [[nodiscard]] double bytes_per_key() const {
-    return index_keys == 0 ? 0 : static_cast<double>(loaded_index_bytes) / static_cast<double>(index_keys);
-  }
-  std::uint64_t loaded_index_bytes = 0;
   /// Attempts that were repeated.
   [[nodiscard]] std::uint64_t lost_attempts() const {
     return counts.attempts() - counts.commits -

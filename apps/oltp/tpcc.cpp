@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -237,25 +238,21 @@ class tpcc final : public benchmark {
                                                 std::uint64_t seed) override;
   [[nodiscard]] std::vector<condition> check() override;
   [[nodiscard]] std::vector<share> shares(const std::vector<std::uint64_t>& t) const override {
-    const auto percent = [](std::uint64_t n, std::uint64_t of) {
-      return of == 0 ? 0.0 : 100.0 * static_cast<double>(n) / static_cast<double>(of);
-    };
+    const bool goes_elsewhere = chosen_.warehouses > 1;
     std::vector<share> all;
     if (t[new_orders] != 0) {
-      all.push_back(
-          {"new-orders rolled back, %", percent(t[rolled_back], t[new_orders]), 0.9, 1.1, t[new_orders]});
-      all.push_back(
-          {"lines of an order", percent(t[lines_drawn], t[new_orders]) / 100, 9.5, 10.5, t[new_orders]});
-      if (chosen_.warehouses > 1)
-        all.push_back({"lines from another warehouse, %", percent(t[lines_remote], t[lines_drawn]), 0.95,
-                       1.05, t[lines_drawn]});
+      all.push_back(share_of("new-orders rolled back, %", t[rolled_back], t[new_orders], 0.9, 1.1));
+      const double lines = static_cast<double>(t[lines_drawn]) / static_cast<double>(t[new_orders]);
+      // From 5 to 15, each as likely.
+      all.push_back({"lines of an order", lines, 9.5, 10.5, t[new_orders], std::sqrt((11 * 11 - 1) / 12.0)});
+      if (goes_elsewhere)
+        all.push_back(
+            share_of("lines from another warehouse, %", t[lines_remote], t[lines_drawn], 0.95, 1.05));
     }
-    if (t[payments] != 0 && chosen_.warehouses > 1)
-      all.push_back({"payments of another warehouse, %", percent(t[payments_remote], t[payments]), 14, 16,
-                     t[payments]});
+    if (t[payments] != 0 && goes_elsewhere)
+      all.push_back(share_of("payments of another warehouse, %", t[payments_remote], t[payments], 14, 16));
     if (t[customers_asked] != 0)
-      all.push_back({"customers by last name, %", percent(t[customers_by_name], t[customers_asked]), 57, 63,
-                     t[customers_asked]});
+      all.push_back(share_of("customers by last name, %", t[customers_by_name], t[customers_asked], 57, 63));
     return all;
   }
 

@@ -50,6 +50,7 @@ class Oltp(Case):
     def test_parts_of_the_mix(self) -> None:
         done = self.ended(0, *TPCC, "--transactions", "payment,new-order", "--placement", "shared_heap", "--warehouses", "1")
         self.assertNotIn("delivery", done.stdout)
+        self.assertIn("unavailable", done.stdout, "rows and indexes share a placement")
         self.assertIn("12 of 12 hold", done.stdout)
 
     def test_indexes_that_are_slow_by_design_are_named(self) -> None:

@@ -103,7 +103,7 @@ std::uint64_t database::last_number() const {
 }
 
 memory_usage database::index_usage() const {
-  memory_usage sum = indexes_.usage();
+  memory_usage sum = options_.one_placement ? memory_usage{} : indexes_.usage();
   if (any_map_takes_placement(options_.map)) return sum;
   for (const auto& t : tables_) {
     for (const auto& one : t->base().indexes()) sum += one->map().usage();

@@ -343,7 +343,7 @@ class database {
   [[nodiscard]] std::uint64_t last_number() const;
 
   [[nodiscard]] memory_usage row_usage() const { return rows_.usage(); }
-  /// With that of maps that take no placement.
+  /// With that of maps that take no placement. With one placement for all: of such maps alone, since row_usage() has the rest.
   [[nodiscard]] memory_usage index_usage() const;
   [[nodiscard]] const any_placement& row_placement() const noexcept { return rows_; }
   [[nodiscard]] const any_placement& index_placement() const noexcept { return indexes_; }
