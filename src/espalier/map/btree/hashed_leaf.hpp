@@ -880,11 +880,13 @@ struct hashed_leaf : node_base {
     unsigned stays = 0;
     for (unsigned i = 0; i < mine.count; ++i) {
       const key_type k = mine.key[i];
-      const bool is_going = k - first <= range;
+      // Without a branch, which no processor predicts.
+      const auto is_going = static_cast<unsigned>(k - first <= range);
+      const auto is_home = static_cast<unsigned>(mark_of(k) / marks == mine.slot[i] / in_group);
       going[goes] = static_cast<std::uint8_t>(i);
       again[stays] = static_cast<std::uint8_t>(i);
-      goes += unsigned{is_going};
-      stays += static_cast<unsigned>(!is_going && mark_of(k) / marks != mine.slot[i] / in_group);
+      goes += is_going;
+      stays += (is_going | is_home) ^ 1U;
     }
     const auto leave = [&](unsigned i) {
       const auto slot = static_cast<unsigned>(mine.slot[i]);
