@@ -149,20 +149,24 @@ TEST(ticket, works_past_the_wrap_of_its_16_bits) {
   EXPECT_TRUE(another_thread_gets(lock));
 }
 
-TEST(optimistic_version, a_mark_lasts_until_a_change_ends) {
-  optimistic_version version;
-  const auto before = version.try_read();
-  EXPECT_FALSE(before.marked());
-  version.mark();
-  EXPECT_FALSE(before.validate());
-  const auto marked = version.try_read();
-  EXPECT_TRUE(marked.steady() && marked.marked() && marked.validate());
-  version.change().release_unchanged();
-  EXPECT_TRUE(marked.validate());
-  version.change().release();
-  EXPECT_FALSE(marked.validate());
-  EXPECT_TRUE(version.try_read().steady());
-  EXPECT_FALSE(version.try_read().marked());
+TEST(optimistic_version, a_hint_lasts_until_a_change_ends) {
+  using enum optimistic_version::hint;
+  for (const auto& [one, other] : {std::pair{first, second}, {second, first}}) {
+    optimistic_version version;
+    const auto before = version.try_read();
+    EXPECT_FALSE(before.has(one));
+    version.mark(one);
+    EXPECT_FALSE(before.validate());
+    const auto marked = version.try_read();
+    EXPECT_TRUE(marked.steady() && marked.has(one) && marked.validate());
+    EXPECT_FALSE(marked.has(other));
+    version.change().release_unchanged();
+    EXPECT_TRUE(marked.validate());
+    version.change().release();
+    EXPECT_FALSE(marked.validate());
+    EXPECT_TRUE(version.try_read().steady());
+    EXPECT_FALSE(version.try_read().has(one));
+  }
 }
 
 TEST(optimistic_version, a_stamp_is_valid_until_a_change_begins) {

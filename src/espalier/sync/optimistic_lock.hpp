@@ -45,7 +45,7 @@
 // version was read.
 //
 // Invariants
-//   - The version changes with each change that ends, and never returns to an earlier value (before 2^61 of them).
+//   - The version changes with each change that ends, and never returns to an earlier value (before 2^60 of them).
 //   - What is obsolete stays so, and is never locked again.
 //
 // Progress. read() and validate_once_free() wait while a writer changes the object, but not for one beside readers;
@@ -65,6 +65,9 @@ namespace espalier {
 /// are loaded with acquire between read() and validate(), and stored with release during a change, as (2) requires.
 class optimistic_version {
  public:
+  /// What mark() may say of the object. What it means is for its users to say.
+  enum class hint : std::uint64_t { first = 4, second = 8 };
+
   /// The version that a reader saw; at first that of a new object.
   class stamp {
    public:
@@ -74,8 +77,8 @@ class optimistic_version {
     [[nodiscard]] bool changing() const noexcept { return (word_ & changing_bit) != 0; }
     /// Neither.
     [[nodiscard]] bool steady() const noexcept { return (word_ & (changing_bit | obsolete_bit)) == 0; }
-    /// Whether mark() was called since the last change.
-    [[nodiscard]] bool marked() const noexcept { return (word_ & mark_bit) != 0; }
+    /// Whether mark() was called with it since the last change.
+    [[nodiscard]] bool has(hint h) const noexcept { return (word_ & static_cast<std::uint64_t>(h)) != 0; }
 
    private:
     friend optimistic_version;
@@ -102,7 +105,7 @@ class optimistic_version {
     [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
 
     /// Sections that began earlier fail.
-    void release() noexcept { leave((before_.word_ & ~mark_bit) + one_change); }
+    void release() noexcept { leave((before_.word_ & ~hint_bits) + one_change); }
     /// Where nothing was changed: sections that began earlier stay valid.
     void release_unchanged() noexcept { leave(before_.word_); }
     /// The object has left the structure: sections that began earlier fail, and later ones are obsolete.
@@ -139,7 +142,7 @@ class optimistic_version {
   class read_section {
    public:
     [[nodiscard]] bool steady() const noexcept { return seen_.steady(); }
-    [[nodiscard]] bool marked() const noexcept { return seen_.marked(); }
+    [[nodiscard]] bool has(hint h) const noexcept { return seen_.has(h); }
     [[nodiscard]] bool validate() const noexcept { return of_->validate(seen_); }
 
    private:
@@ -169,9 +172,9 @@ class optimistic_version {
 
   /// For a thread that excludes the writers: a hint for those that begin to read from now on. It lasts until a change ends.
   /// Sections that began earlier fail.
-  void mark() noexcept {
+  void mark(hint h) noexcept {
     // relaxed: a hint.
-    word_.store(now().word_ | mark_bit, std::memory_order_relaxed);
+    word_.store(now().word_ | static_cast<std::uint64_t>(h), std::memory_order_relaxed);
   }
 
   /// For the only writer, after a change of one field: sections that began earlier fail, once they see what the writer
@@ -195,11 +198,12 @@ class optimistic_version {
     return seen;
   }
 
-  // Bit 0: changing. Bit 1: obsolete. Bit 2: the mark; of an optimistic_lock, a writer beside readers. Above: a count.
+  // Bit 0: changing. Bit 1: obsolete. Bits 2 and 3: the hints; bit 2 of an optimistic_lock: a writer beside readers. Above: a
+  // count.
   static constexpr std::uint64_t changing_bit = 1;
   static constexpr std::uint64_t obsolete_bit = 2;
-  static constexpr std::uint64_t mark_bit = 4;
-  static constexpr std::uint64_t one_change = 8;
+  static constexpr std::uint64_t hint_bits = 12;
+  static constexpr std::uint64_t one_change = 16;
 
   std::atomic<std::uint64_t> word_{0};
 };
@@ -300,7 +304,7 @@ class optimistic_lock {
 
  private:
   // Of the version's word: a writer beside readers.
-  static constexpr std::uint64_t held_bit = optimistic_version::mark_bit;
+  static constexpr std::uint64_t held_bit = 4;
   [[nodiscard]] static bool is_locked(stamp seen) noexcept {
     return seen.changing() || (seen.word_ & held_bit) != 0;
   }

@@ -202,6 +202,7 @@ void scan_beside_an_erase_of_a_later_first_entry(sim::scene& s) {
   s.thread("scans", [&map] { keys_of(map); });
 }
 struct looked_into : narrow_map {
+  using narrow_map::change;
   /// One more than the home group of all of them has room for.
   static std::vector<std::uint64_t> keys_of_one_home() {
     const leaf empty;
@@ -226,11 +227,38 @@ struct looked_into : narrow_map {
         held.release_unchanged();
       }
       sim::require(step().has_value(), "an insert does not take a lock that is free");
-      sim::require(of_keys.placement.try_read().marked() == (failing == 4),
+      sim::require(of_keys.placement.try_read().has(threads_meet) == (failing == 4),
                    "a leaf is marked where no threads meet, or is not where they do");
     }
   }
+  /// Where a change was in vain, later ones need no lock to find that they are, until entries move.
+  void require_search_first(std::uint64_t key, const change& in_vain) {
+    for (std::uint64_t k = 0; k <= 4; ++k) insert(k, k);
+    for (std::uint64_t k = 1; k <= 4; ++k) erase(k);
+    auto& of_keys = *this->guess_leaf(0);
+    const auto searches_first = [&] { return of_keys.placement.try_read().has(changes_are_in_vain); };
+    sim::require(!searches_first(), "a leaf says that changes are in vain where none was");
+    applying step{*this, key, in_vain};
+    sim::require(step().value_or(outcome{.what = effect::full}).what == effect::none,
+                 "a change is not in vain");
+    sim::require(searches_first(), "a leaf does not say that changes are in vain");
+    {
+      auto held = of_keys.lock.try_lock_beside_readers();
+      sim::require(step().has_value(), "a change in vain wants a lock");
+      held.release_unchanged();
+    }
+    for (std::uint64_t k = 10; searches_first(); ++k)
+      sim::require(insert(k, k) && k < 30, "a leaf remembers changes in vain when its entries have moved");
+  }
 };
+void searches_first_where_a_change_was_in_vain(sim::scene& s) {
+  auto& one = s.make<looked_into>();
+  auto& other = s.make<looked_into>();
+  s.thread("changes", [&] {
+    one.require_search_first(0, {.insert_where_absent = true, .word = 1});
+    other.require_search_first(3, {.present = looked_into::change::where_present::erase});
+  });
+}
 void marks_where_threads_meet(sim::scene& s) {
   auto& map = s.make<looked_into>();
   s.thread("inserts", [&map] { map.require_marks(); });
@@ -433,6 +461,7 @@ void explore_all(scenes& all) {
   all.run("scan_beside_an_erase_of_a_later_first_entry", scan_beside_an_erase_of_a_later_first_entry, {}, 2);
   all.run_alone("scan_ends_at_each_entry", scan_ends_at_each_entry);
   all.run_alone("marks_where_threads_meet", marks_where_threads_meet);
+  all.run_alone("searches_first_where_a_change_was_in_vain", searches_first_where_a_change_was_in_vain);
   all.run("scan_beside_a_split", scan_beside_a_split, once, 4);
   all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, once, 4);
   all.run("first_leaf_grows", first_leaf_grows, {}, 2);

@@ -264,16 +264,21 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       of_key->request_lock();
     const auto seen = of_key->placement.try_read();
     if (!seen.steady() || !of_key->covers(unvalidated{}, key)) return std::nullopt;
-    auto where = of_key->seek(unvalidated{}, this->order(), key);
-    // Without the lock where there is nothing to do, or the step is one.
-    if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
-      return seen.validate() ? std::optional(outcome{}) : std::nullopt;
-    if constexpr (Leaf::updates_in_place) {
-      if (where.found && wanted.present == change::where_present::store)
-        return of_key->try_store(where, key, wanted);
+    const bool inserts = wanted.insert_where_absent && wanted.present == change::where_present::keep;
+    const bool erases = wanted.present == change::where_present::erase;
+    const bool locks_first = (inserts || erases) && !seen.has(changes_are_in_vain);
+    if (!locks_first) {
+      const auto where = of_key->seek(unvalidated{}, this->order(), key);
+      // Without the lock where there is nothing to do, or the step is one.
+      if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
+        return seen.validate() ? std::optional(outcome{}) : std::nullopt;
+      if constexpr (Leaf::updates_in_place) {
+        if (where.found && wanted.present == change::where_present::store)
+          return of_key->try_store(where, key, wanted);
+      }
     }
     // A lock that is held is not written where threads meet: its line may stay with the holder.
-    if (seen.marked() && of_key->lock.is_locked()) return std::nullopt;
+    if (seen.has(threads_meet) && of_key->lock.is_locked()) return std::nullopt;
     auto held = of_key->lock.try_lock_beside_readers();
     if (!held) return std::nullopt;
     // No split or merge comes now, but another change may have come.
@@ -281,9 +286,11 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       held.release_unchanged();
       return std::nullopt;
     }
-    if (attempts >= attempts_where_threads_meet && !seen.marked()) [[unlikely]]
-      of_key->placement.mark();
-    where = of_key->seek(held, this->order(), key);
+    if (attempts >= attempts_where_threads_meet && !seen.has(threads_meet)) [[unlikely]]
+      of_key->placement.mark(threads_meet);
+    const auto where = of_key->seek(held, this->order(), key);
+    if (locks_first && where.found == inserts) [[unlikely]]
+      of_key->placement.mark(changes_are_in_vain);
     const outcome done = of_key->apply(held, where, key, wanted);
     // A scan that has seen the key of an entry that has gone does not validate.
     if (done.what != effect::erased) held.release_unchanged();
@@ -291,6 +298,12 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   }
 
   static constexpr unsigned attempts_where_threads_meet = 4;
+  // Hints of a leaf, until its range changes.
+  static constexpr auto threads_meet = optimistic_version::hint::first;
+  /// An insert has found its key, or an erase has not. Until then both take the lock before they search: the processor does
+  /// not go past the lock while it waits for the line of the search, so it would not begin the next operation meanwhile.
+  /// Behind that they search first, and a change that is in vain writes nothing that others read.
+  static constexpr auto changes_are_in_vain = optimistic_version::hint::second;
 
   /// Where a scan is. It needs no inner node but to guess the next leaf: a leaf knows which keys it covers.
   template <class Bound>
