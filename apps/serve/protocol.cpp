@@ -17,6 +17,7 @@ constexpr std::size_t longest_line = 2048;
 constexpr std::size_t longest_look_up = std::size_t{1} << 20U;
 
 constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
+constexpr std::string_view bad_erase = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";
 constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
 constexpr std::string_view bad_end = "CLIENT_ERROR invalid exptime argument";
 constexpr std::string_view bad_chunk = "CLIENT_ERROR bad data chunk";
@@ -469,10 +470,7 @@ class session::parser {
         if (name == "touch") return touch();
         break;
       case tag("delete"):
-        if (name == "delete") {
-          with_key(verb::erase, false);
-          return header_;
-        }
+        if (name == "delete") return erase();
         break;
       default:
         break;
@@ -594,6 +592,14 @@ class session::parser {
     std::int32_t delay = 0;
     if (c_.what != verb::refused && !read_number(end, delay)) c_.refuse(bad_end);
     c_.end = clock_.end_after(delay);
+    return header_;
+  }
+
+  /// A zero may precede `noreply`: once it was a time.
+  std::size_t erase() {
+    const std::string_view argument = with_key(verb::erase, false);
+    const std::string_view last = argument == "0" ? line_.next() : argument;
+    if (!last.empty() && (last != "noreply" || !line_.next().empty())) c_.refuse(bad_erase);
     return header_;
   }
 
