@@ -51,10 +51,12 @@ class words {
 
   /// Empty at the end.
   std::string_view next() noexcept {
-    while (at_ != end_ && *at_ == ' ') ++at_;
-    const char* const begin = at_;
-    while (at_ != end_ && *at_ != ' ') ++at_;
-    return {begin, static_cast<std::size_t>(at_ - begin)};
+    const char* begin = at_;
+    while (begin != end_ && *begin == ' ') ++begin;
+    const char* end = begin;
+    while (end != end_ && *end != ' ') ++end;
+    at_ = end;
+    return {begin, static_cast<std::size_t>(end - begin)};
   }
   [[nodiscard]] std::string_view rest() const noexcept { return {at_, static_cast<std::size_t>(end_ - at_)}; }
 
