@@ -876,7 +876,7 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
     }
     scanned_ = 0;
     if (count > 1) {
-      byte_cache& cache = service_.cache();
+      const byte_cache& cache = service_.cache();
       for (unsigned stage = 0; stage < 2; ++stage) {
         for (std::size_t i = 0; i < count; ++i) {
           if (commands[i].keys == 0 && !commands[i].key.key.empty()) cache.request(commands[i].key, stage);
