@@ -60,7 +60,6 @@ class session {
   [[nodiscard]] std::size_t wanted() const noexcept { return wanted_; }
 
  private:
-  class parser;
   class execution;
 
   std::size_t go_on_with_look_up(std::string_view input, output& out, batch& with);

@@ -79,6 +79,13 @@ const std::vector<exchange>& exchanges() {
        "CLIENT_ERROR bad command line format\r\n"},
       {"delete", "set k 0 0 1\r\na\r\ndelete k\r\ndelete k\r\nget k\r\ndelete k 0\r\ndelete\r\n",
        "STORED\r\nDELETED\r\nNOT_FOUND\r\nEND\r\nNOT_FOUND\r\nCLIENT_ERROR bad command line format\r\n"},
+      {"delete_with_arguments",
+       "set k 0 0 1\r\na\r\ndelete k 1\r\ndelete k 00\r\ndelete k 0 0\r\ndelete k noreply 0\r\ndelete k 0 "
+       "noreply x\r\ndelete a b c d e\r\ndelete k 1 noreply\r\ndelete k 0 0 noreply\r\ndelete k noreply "
+       "noreply\r\nget k\r\ndelete k 0 noreply \r\nget k\r\nset k 0 0 1\r\na\r\ndelete  k  0 "
+       "\r\ndelete noreply\r\nmn\r\n",
+       "STORED\r\n" + times(6, "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n") +
+           "VALUE k 0 1\r\na\r\nEND\r\nEND\r\nSTORED\r\nDELETED\r\nMN\r\n"},
       {"noreply",
        "set k 0 0 1 noreply\r\na\r\nadd k 0 0 1 noreply\r\nb\r\nappend k 0 0 1 noreply \r\nb\r\nincr k 1 "
        "noreply\r\ntouch k 9 noreply\r\n"

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "espalier/cache/byte_cache.hpp"
+#include "espalier/io/text.hpp"
+
+// A command as a client has sent it, and what reads it from the input.
+
+namespace espalier::app::serving {
+
+class service;
+
+inline constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
+inline constexpr std::string_view bad_end = "CLIENT_ERROR invalid exptime argument";
+
+/// The words of a line, which are separated by blanks.
+class words {
+ public:
+  explicit words(std::string_view line) noexcept : at_(line.data()), end_(line.data() + line.size()) {}
+
+  /// Empty at the end.
+  std::string_view next() noexcept {
+    const char* begin = at_;
+    while (begin != end_ && *begin == ' ') ++begin;
+    const char* end = begin;
+    while (end != end_ && *end != ' ') ++end;
+    at_ = end;
+    return {begin, static_cast<std::size_t>(end - begin)};
+  }
+  [[nodiscard]] std::string_view rest() const noexcept { return {at_, static_cast<std::size_t>(end_ - at_)}; }
+
+ private:
+  const char* at_;
+  const char* end_;
+};
+
+template <class Number>
+bool read_number(std::string_view text, Number& number) noexcept {
+  const auto value = io::parse_whole<Number>(text);
+  if (value) number = *value;
+  return value.has_value();
+}
+
+enum class verb : std::uint8_t {
+  look_up,  // get, gets, gat, gats
+  store,
+  calculate,
+  touch,
+  erase,
+  meta_look_up,
+  meta_store,
+  meta_erase,
+  meta_calculate,
+  meta_nothing,
+  meta_debug,
+  other,
+  refused,
+  binary,
+  hang_up,
+};
+
+enum class store_mode : std::uint8_t { set, add, replace, append, prepend, compare };
+
+struct command {
+  verb what;
+  bool quiet;
+  bool is_last;        // nothing after it can be parsed before it is executed
+  bool shows_version;  // look_up
+  bool touches;        // look_up
+  bool drops_old;      // refused: the key has no value any more
+  bool counts_size;    // refused: the value was too large
+  bool decreases;      // calculate
+  store_mode mode;     // store
+  char given_mode;     // of a meta command
+  std::uint8_t shown_flags;
+  std::uint32_t flags;
+  std::uint32_t end;
+  std::uint32_t end_if_new;  // N
+  std::uint32_t recache;     // R
+  std::size_t size;          // of the command in the input
+  std::size_t skipped;       // bytes of its value that are not in the input yet
+  std::size_t first_key;     // look_up: several keys, in the batch
+  std::size_t keys;
+  byte_cache::hashed_key key;
+  std::string_view key_text;
+  std::string_view line;
+  std::string_view value;
+  std::string_view reply;  // refused
+  std::string_view opaque;
+  std::uint64_t given;  // flags of a meta command
+  std::uint64_t version;
+  std::uint64_t new_version;
+  std::uint64_t delta;
+  std::uint64_t initial;
+  std::array<char, 20> shown;  // flags that the reply has too, or that act in order
+  std::array<char, 188> decoded;
+
+  [[nodiscard]] static constexpr std::uint64_t bit(char flag) noexcept {
+    return std::uint64_t{1} << static_cast<unsigned>(flag - 'A');
+  }
+  [[nodiscard]] bool has(char flag) const noexcept { return (given & bit(flag)) != 0; }
+
+  void refuse(std::string_view with) noexcept {
+    what = verb::refused;
+    reply = with;
+  }
+};
+
+/// What earlier input has told of a command that is not complete.
+struct incomplete_command {
+  std::size_t scanned = 0;  // bytes that have no end of line
+  std::size_t wanted = 1;   // bytes without which it is not complete
+};
+
+/// Reads commands at the beginning of the input, at most `most`, up to one after which none can be read. The keys of one that
+/// has several are appended to `keys`. Returns how many are complete; if none is, `first` says how much of one there is.
+std::size_t parse_commands(std::string_view input, command* to, std::size_t most, service& of,
+                           std::vector<std::string_view>& keys, incomplete_command& first);
+
+}  // namespace espalier::app::serving
