@@ -52,7 +52,7 @@
 // validate() and upgrade() never wait. Writers exclude one another. No order among waiting threads.
 //
 // Orderings
-//   (1) release, renew, make_obsolete (release) -> now (acquire): a section that begins at a version sees all that its
+//   (1) release, mark, renew, make_obsolete (release) -> now (acquire): a section that begins at a version sees all that its
 //       writer stored.
 //   (2) set (release) -> get (acquire): a reader that loads a field of a writer also sees that the writer began its
 //       change, so its validate(), which reads the version after the load, fails.
@@ -170,11 +170,11 @@ class optimistic_version {
     return {*this, before};
   }
 
-  /// For a thread that excludes the writers: a hint for those that begin to read from now on. It lasts until a change ends.
-  /// Sections that began earlier fail.
+  /// For a thread that excludes the writers, and has seen what they did: a hint for those that begin to read from now on. It
+  /// lasts until a change ends. Sections that began earlier fail.
   void mark(hint h) noexcept {
-    // relaxed: a hint.
-    word_.store(now().word_ | static_cast<std::uint64_t>(h), std::memory_order_relaxed);
+    // order (1): mark, release. Those that begin here see what earlier writers stored.
+    word_.store(now().word_ | static_cast<std::uint64_t>(h), std::memory_order_release);
   }
 
   /// For the only writer, after a change of one field: sections that began earlier fail, once they see what the writer

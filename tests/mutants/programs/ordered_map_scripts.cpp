@@ -368,6 +368,22 @@ void scan_beside_a_split(sim::scene& s) {
   });
 }
 
+/// A leaf that was split has a hint: what its range is now comes with it.
+void insert_beside_a_split_and_a_hint(sim::scene& s) {
+  auto& map = s.make<narrow_map>();
+  for (std::uint64_t k = 10; k <= 17; ++k) map.insert(k, k);
+  s.thread("inserts in vain", [&map] {
+    map.insert(5, 5);
+    map.insert(5, 6);
+  });
+  s.thread("inserts", [&map] { map.insert(18, 18); });
+  s.at_end([&map] {
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+    for (const std::uint64_t k : {5, 10, 17, 18})
+      sim::require(map.contains(k), "a key is lost beside a split");
+  });
+}
+
 // A map with few entries has one leaf of half the size: here of four entries.
 
 void first_leaf_grows(sim::scene& s) {
@@ -463,6 +479,9 @@ void explore_all(scenes& all) {
   all.run_alone("marks_where_threads_meet", marks_where_threads_meet);
   all.run_alone("searches_first_where_a_change_was_in_vain", searches_first_where_a_change_was_in_vain);
   all.run("scan_beside_a_split", scan_beside_a_split, once, 4);
+  sim::exploration_options weak;
+  weak.model = sim::memory_model::weak;
+  all.run("insert_beside_a_split_and_a_hint", insert_beside_a_split_and_a_hint, weak, 4);
   all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, once, 4);
   all.run("first_leaf_grows", first_leaf_grows, {}, 2);
   all.run("first_leaf_goes", first_leaf_goes, {}, 2);
