@@ -103,6 +103,13 @@ TEST(serialization_graph, finds_write_skew) {
             "a cycle: T0 has read before the write of T1 has read before the write of T0");
 }
 
+TEST(serialization_graph, finds_what_was_there_and_is_not_at_the_end) {
+  EXPECT_EQ(serialization_graph(
+                {reads(0, {{1, {}}}, {{1, 10}}), reads(1, {{1, {10}}}, {}), reads(2, {{1, {}}}, {})})
+                .fault(),
+            "a cycle: T0 is read by T1 ends before T2 has read before the write of T0");
+}
+
 TEST(serialization_graph, finds_a_lost_append_and_a_foreign_value) {
   EXPECT_NE(serialization_graph({reads(0, {{1, {}}}, {{1, 10}}), reads(1, {{1, {}}}, {})}).fault(),
             std::nullopt);
