@@ -31,10 +31,7 @@ void sometimes_yield(std::mt19937_64& random) {
 }
 
 void expect_serializable(registers& all, const by_thread& of, std::uint64_t round) {
-  std::vector<committed> history;
-  for (const auto& one : of) history.insert(history.end(), one.begin(), one.end());
-  history.push_back(all.final_state(threads));
-  const auto fault = serialization_graph(history).fault();
+  const auto fault = all.fault_of(of);
   ASSERT_FALSE(fault) << *fault << "\nround " << round;
 }
 
