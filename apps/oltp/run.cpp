@@ -12,6 +12,7 @@
 
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/clock.hpp"
+#include "espalier/hw/pages.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/map/any_map.hpp"
 #include "espalier/measure/random.hpp"
@@ -40,7 +41,7 @@ double index_bytes_a_key(const espalier::oltp::database_options& o) {
 }
 
 std::uint64_t held(std::size_t bytes) {
-  return size_class::has(bytes, 8) ? size_class::bytes_for(bytes, 8) : (bytes + 4095) / 4096 * 4096;
+  return size_class::has(bytes, 8) ? size_class::bytes_for(bytes, 8) : hw::whole_pages(bytes);
 }
 
 std::uint64_t bytes_now(const espalier::oltp::database& d) {

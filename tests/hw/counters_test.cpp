@@ -481,6 +481,20 @@ TEST(pages, refused_sizes) {
   }
 }
 
+TEST(pages, sizes_in_whole_pages) {
+  EXPECT_EQ(whole_pages(0), 0U);
+  for (const std::size_t pages : {1U, 2U, 1000U}) {
+    const std::size_t bytes = pages * page_size();
+    EXPECT_EQ(whole_pages(bytes - page_size() + 1), bytes);
+    EXPECT_EQ(whole_pages(bytes - 1), bytes);
+    EXPECT_EQ(whole_pages(bytes), bytes);
+  }
+  constexpr auto most = std::numeric_limits<std::size_t>::max();
+  EXPECT_EQ(whole_pages(most - page_size() + 1), most - page_size() + 1);
+  EXPECT_EQ(whole_pages(most - page_size() + 2), 0U);
+  EXPECT_EQ(whole_pages(most), 0U);
+}
+
 TEST(pages, mode_is_one_of_the_kernels_words) {
   const std::set<std::string_view> words{"always", "madvise", "never", "unavailable"};
   EXPECT_TRUE(words.contains(transparent_huge_pages()));

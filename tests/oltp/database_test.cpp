@@ -1,4 +1,4 @@
-// The database: what transactions see and leave behind, alone and in scenes of threads, for each protocol and some maps.
+// What one transaction sees and leaves behind, for each protocol and some maps.
 
 #include "espalier/oltp/database.hpp"
 
@@ -6,35 +6,27 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <latch>
 #include <map>
 #include <memory>
 #include <new>
 #include <optional>
-#include <ostream>
 #include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
-#include <thread>
-#include <tuple>
-#include <utility>
 #include <vector>
 
+#include "oltp/shop.hpp"
 #include "support/allocation_failure.hpp"
-#include "support/on_threads.hpp"
+#include "support/refusal.hpp"
 
 namespace espalier::oltp {
 namespace {
 
-using test::on_threads;
 using testing::AnyOfArray;
 using testing::Contains;
 using testing::ElementsAre;
@@ -42,105 +34,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 using testing::StartsWith;
-
-constexpr std::uint64_t last_key = transaction::last_key;
-
-struct item {
-  std::uint64_t id = 0;
-  std::uint64_t group = 0;
-  std::uint64_t code = 0;
-  std::int64_t amount = 0;
-
-  friend bool operator==(const item&, const item&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const item& i) {
-    return out << i.id << '/' << i.group << '/' << i.code << '/' << i.amount;
-  }
-};
-
-/// A table with an index of several rows a key and a unique one.
-struct shop {
-  database db;
-  table<item>& items;
-  index<item>& by_group;
-  index<item>& by_code;
-
-  explicit shop(const database_options& o)
-      : db(o),
-        items(db.create_table<item>("items", [](const item& i) { return i.id; })),
-        by_group(items.create_index<&item::group>("by group", uniqueness::many)),
-        by_code(items.create_index("by code", uniqueness::unique, [](const item& i) { return i.code; })) {}
-
-  void fill(const std::vector<item>& all) {
-    db.transact([&](transaction& t) {
-      for (const item& i : all) EXPECT_TRUE(t.insert(items, i)) << i;
-    });
-  }
-  /// Rows with these keys, code 100 + key, and group key % 3.
-  void fill(std::uint64_t from, std::uint64_t to) {
-    std::vector<item> all;
-    for (std::uint64_t id = from; id <= to; ++id) all.push_back({id, id % 3, 100 + id, 0});
-    fill(all);
-  }
-};
-
-template <class Index>
-std::vector<std::uint64_t> ids(transaction& t, Index& in, std::uint64_t from = 0,
-                               std::uint64_t to = last_key) {
-  std::vector<std::uint64_t> seen;
-  t.scan(in, from, to, [&](const item& i) { seen.push_back(i.id); });
-  return seen;
-}
-
-/// All rows, as each index has them.
-std::vector<std::vector<item>> contents(shop& s) {
-  std::vector<std::vector<item>> all;
-  s.db.transact([&](transaction& t) {
-    all.assign(3, {});
-    t.scan(s.items, 0, last_key, [&](const item& i) { all[0].push_back(i); });
-    t.scan(s.by_group, 0, last_key, [&](const item& i) { all[1].push_back(i); });
-    t.scan(s.by_code, 0, last_key, [&](const item& i) { all[2].push_back(i); });
-  });
-  for (const auto& one : all) EXPECT_EQ(one.size(), all[0].size());
-  return all;
-}
-
-template <class Exception = std::logic_error>
-std::string message_of(const std::function<void()>& misuse) {
-  try {
-    misuse();
-  } catch (const Exception& thrown) {
-    return thrown.what();
-  }
-  return "no exception";
-}
-
-using engine = std::tuple<protocol, std::string>;
-
-class databases : public testing::TestWithParam<engine> {
- protected:
-  static database_options options() {
-    return {.map = std::get<1>(GetParam()), .by = std::get<0>(GetParam()), .commits_per_epoch = 2};
-  }
-  shop s{options()};
-};
-
-/// Builds with a sanitizer have only some maps.
-std::vector<std::string> maps() {
-  std::vector<std::string> there;
-  for (const std::string_view name : any_map_names()) {
-    for (const std::string_view wanted : {"ordered_map", "ticket", "locked_map", "partitioned"}) {
-      if (name == wanted) there.emplace_back(name);
-    }
-  }
-  return there;
-}
-
-INSTANTIATE_TEST_SUITE_P(engines, databases,
-                         testing::Combine(testing::ValuesIn(all_protocols), testing::ValuesIn(maps())),
-                         [](const testing::TestParamInfo<engine>& one) {
-                           return std::string(to_string(std::get<0>(one.param))) + "_" +
-                                  std::get<1>(one.param);
-                         });
 
 TEST_P(databases, run_the_first_program) {
   struct account {
@@ -287,7 +180,7 @@ TEST_P(databases, a_duplicate_key_of_an_update_ends_the_transaction) {
       i.code = 102;
     });
   };
-  EXPECT_EQ(message_of<duplicate_key>([&] { s.db.transact(duplicate); }),
+  EXPECT_EQ(test::refusal<duplicate_key>([&] { s.db.transact(duplicate); }),
             "oltp: the index by code of items has the key 102");
   EXPECT_EQ(contents(s), before);
   // Also where the function catches it: half of an update is not committed.
@@ -489,7 +382,7 @@ TEST_P(databases, undo_rows_and_indexes) {
 TEST_P(databases, say_what_is_wrong) {
   s.fill(1, 2);
   const auto inside = [&](const std::function<void(transaction&)>& misuse) {
-    return message_of([&] { s.db.transact(misuse); });
+    return test::refusal<std::logic_error>([&] { s.db.transact(misuse); });
   };
   EXPECT_EQ(inside([&](transaction& t) { static_cast<void>(t.find(s.by_group, 1)); }),
             "oltp: the index by group may have several rows of a key; scan it from the key to the key");
@@ -518,14 +411,14 @@ TEST_P(databases, say_what_is_wrong) {
                 t.update(s.items, 2, [](item& i) { i.code = 101; });
               }),
               StartsWith("oltp: a row has left the key 101 of the index by code in this transaction"));
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(test::refusal<std::logic_error>([&] {
               s.items.create_index("late", uniqueness::many, [](const item& i) { return i.group; });
             }),
             "oltp: the table items has rows; create the index late before");
   EXPECT_EQ(contents(s)[0].size(), 2U);
 
   const auto opened = [](const database_options& o) {
-    return message_of<std::invalid_argument>([&] { const database made(o); });
+    return test::refusal<std::invalid_argument>([&] { const database made(o); });
   };
   EXPECT_THAT(opened({.map = "hash"}), StartsWith("there is no map 'hash'; there are "));
   EXPECT_THAT(opened({.row_placement = "swap"}), HasSubstr("'swap'"));
@@ -535,7 +428,7 @@ TEST_P(databases, say_what_is_wrong) {
   EXPECT_EQ(opened({.lock_bytes = 50}),
             "oltp: the lock of a row has at least 48 bytes, a multiple of 8, and not 50");
   EXPECT_EQ(opened({.commits_per_epoch = 0}), "oltp: an epoch has at least one commit");
-  EXPECT_EQ(message_of<std::invalid_argument>([] { static_cast<void>(parse_protocol("mvcc")); }),
+  EXPECT_EQ(test::refusal<std::invalid_argument>([] { static_cast<void>(parse_protocol("mvcc")); }),
             "there is no protocol 'mvcc'; there are no_wait, wait_die, silo");
   for (const protocol p : all_protocols) EXPECT_EQ(parse_protocol(to_string(p)), p);
 }
@@ -593,412 +486,6 @@ TEST(placements, give_each_role_an_arena_that_all_indexes_share) {
   };
   const auto of_primary = pages_of_nodes(s.items.primary_index());
   EXPECT_THAT(pages_of_nodes(s.by_code), Contains(AnyOfArray(of_primary))) << "a page has nodes of both";
-}
-
-// Scenes of several threads. The first attempts meet; later ones do not.
-
-/// Of two threads, in the first attempt of each.
-class meeting {
- public:
-  void attend(bool& has_met) {
-    if (has_met) return;
-    has_met = true;
-    both_.arrive_and_wait();
-  }
-
- private:
-  std::latch both_{2};
-};
-
-std::uint64_t repeats(const shop& s) { return s.db.counts().attempts() - s.db.counts().commits; }
-
-TEST_P(databases, exclude_write_skew) {
-  s.fill({{0, 0, 0, 1}, {1, 0, 1, 1}});
-  meeting here;
-  on_threads(2, [&](int me) {
-    bool met = false;
-    s.db.transact([&](transaction& t) {
-      const std::int64_t sum = t.find(s.items, 0)->amount + t.find(s.items, 1)->amount;
-      here.attend(met);
-      if (sum == 2) t.update(s.items, static_cast<std::uint64_t>(me), [](item& i) { i.amount = 0; });
-    });
-  });
-  EXPECT_GE(repeats(s), 1U);
-  s.db.transact(
-      [&](transaction& t) { EXPECT_EQ(t.find(s.items, 0)->amount + t.find(s.items, 1)->amount, 1); });
-}
-
-TEST_P(databases, exclude_phantoms) {
-  // Each thread looks for what the other one inserts.
-  using look = std::function<bool(shop&, transaction&, std::uint64_t)>;
-  const std::vector<look> looks{
-      [](shop& in, transaction& t, std::uint64_t me) {
-        return ids(t, in.items, 10 + 10 * me, 19 + 10 * me).empty();
-      },
-      [](shop& in, transaction& t, std::uint64_t me) { return !t.find(in.items, 15 + 10 * me); },
-      [](shop& in, transaction& t, std::uint64_t me) { return ids(t, in.by_group, me, me).empty(); },
-      [](shop& in, transaction& t, std::uint64_t me) { return !t.find(in.by_code, 50 + me); },
-      [](shop& in, transaction& t, std::uint64_t me) { return !t.first(in.by_group, me, me); },
-      [](shop& in, transaction& t, std::uint64_t me) {
-        const std::uint64_t key = 15 + 10 * me;
-        found_row<item> row;
-        t.find_batch(in.items, std::span(&key, 1), std::span(&row, 1));
-        return !row;
-      },
-  };
-  for (std::size_t n = 0; n < looks.size(); ++n) {
-    for (const bool with_others : {false, true}) {
-      shop in(options());
-      if (with_others) {
-        in.fill({{1, 90, 1, 0}, {22, 91, 40, 0}, {60, 92, 60, 0}});
-        in.db.transact([&](transaction& t) { t.erase(in.items, 22); });
-      }
-      meeting here;
-      on_threads(2, [&](int thread) {
-        const auto me = static_cast<std::uint64_t>(thread);
-        const std::uint64_t other = 1 - me;
-        bool met = false;
-        in.db.transact([&](transaction& t) {
-          const bool absent = looks[n](in, t, me);
-          here.attend(met);
-          if (absent) t.insert(in.items, {15 + 10 * other, other, 50 + other, 0});
-        });
-      });
-      EXPECT_EQ(contents(in)[0].size(), with_others ? 3U : 1U) << "look " << n;
-      EXPECT_GE(repeats(in), 1U) << "look " << n;
-    }
-  }
-}
-
-TEST_P(databases, deliver_each_row_of_a_queue_once) {
-  constexpr std::uint64_t count = 60;
-  s.fill(1, count);
-  std::array<std::vector<std::uint64_t>, 2> taken;
-  meeting here;
-  on_threads(2, [&](int me) {
-    bool met = false;
-    for (std::uint64_t id = 1; id != 0;) {
-      s.db.transact([&](transaction& t) {
-        here.attend(met);
-        const auto next = t.first(s.items.primary_index(), 0, last_key, intent::write);
-        id = next ? next->id : 0;
-        std::this_thread::yield();
-        if (next) t.erase(next);
-      });
-      if (id != 0) taken[static_cast<std::size_t>(me)].push_back(id);
-    }
-  });
-  for (const auto& one : taken) EXPECT_TRUE(std::is_sorted(one.begin(), one.end()));
-  std::vector<std::uint64_t> all = taken[0];
-  all.insert(all.end(), taken[1].begin(), taken[1].end());
-  std::sort(all.begin(), all.end());
-  ASSERT_EQ(all.size(), count);
-  for (std::uint64_t id = 1; id <= count; ++id) EXPECT_EQ(all[id - 1], id);
-}
-
-// TPC-C's Order-Status concurrent with New-Order.
-TEST_P(databases, show_the_newest_order_with_all_its_lines) {
-  constexpr std::uint64_t orders_each = 40;
-  struct order {
-    std::uint64_t number;
-    std::uint64_t customer;
-    std::uint64_t lines;
-  };
-  struct line {
-    std::uint64_t key;
-  };
-  database db(options());
-  auto& orders = db.create_table<order>("orders", [](const order& o) { return o.number; });
-  auto& newest_first = orders.create_index("by customer, the newest first", uniqueness::unique,
-                                           [](const order& o) { return 1000 * (o.customer + 1) - o.number; });
-  auto& lines = db.create_table<line>("lines", [](const line& l) { return l.key; });
-  struct status {
-    std::uint64_t newest, stated, lines, lines_of_next;
-  };
-  const auto look = [&](transaction& t, std::uint64_t customer) {
-    const auto last = t.first(newest_first, 1000 * customer + 1, 1000 * (customer + 1));
-    status seen = last ? status{last->number, last->lines, 0, 0} : status{customer, 0, 0, 0};
-    const std::uint64_t first_line = 10 * seen.newest;
-    t.scan(lines, first_line, first_line + 9, [&](const line&) { ++seen.lines; });
-    t.scan(lines, first_line + 20, first_line + 29, [&](const line&) { ++seen.lines_of_next; });
-    return seen;
-  };
-  // The customers 0 and 1 have the even and the odd numbers.
-  const auto place = [&](transaction& t, std::uint64_t number) {
-    EXPECT_TRUE(t.insert(orders, {number, number % 2, 1 + number % 7}));
-    for (std::uint64_t n = 0; n <= number % 7; ++n) {
-      std::this_thread::yield();
-      EXPECT_TRUE(t.insert(lines, {10 * number + n}));
-    }
-  };
-  std::atomic<int> placing{2};
-  on_threads(3, [&](int me) {
-    if (me < 2) {
-      for (std::uint64_t n = 1; n <= orders_each; ++n)
-        db.transact([&](transaction& t) { place(t, 2 * n + static_cast<std::uint64_t>(me)); });
-      placing.fetch_sub(1);
-      return;
-    }
-    std::array<std::uint64_t, 2> newest{0, 1};
-    for (bool last = false; !last;) {
-      last = placing.load() == 0;
-      std::array<status, 2> seen{};
-      db.transact([&](transaction& t) { seen = {look(t, 0), look(t, 1)}; });
-      for (std::size_t c = 0; c < 2; ++c) {
-        ASSERT_EQ(seen[c].lines, seen[c].stated) << "of the order " << seen[c].newest;
-        ASSERT_EQ(seen[c].lines_of_next, 0U) << "after the order " << seen[c].newest;
-        ASSERT_GE(seen[c].newest, newest[c]);
-        newest[c] = seen[c].newest;
-      }
-      std::this_thread::yield();
-    }
-    EXPECT_THAT(newest, ElementsAre(2 * orders_each, 2 * orders_each + 1));
-  });
-}
-
-/// Runs `first` up to a point at which it waits for `second` to have begun an attempt twice, or to be done.
-class waiting_for_attempts {
- public:
-  void begin() { begun_.fetch_add(1); }
-  void done() { begun_.fetch_add(1000); }
-  void wait() const {
-    for (int n = 0; begun_.load() < 2 && n < 1'000'000; ++n) std::this_thread::yield();
-  }
-
- private:
-  std::atomic<int> begun_{0};
-};
-
-TEST_P(databases, hide_what_has_not_committed) {
-  s.fill({{1, 0, 1, 0}});
-  waiting_for_attempts reader;
-  std::latch has_inserted(1);
-  std::vector<std::int64_t> seen;
-  for (const bool commits : {false, true}) {
-    on_threads(2, [&](int me) {
-      if (me == 0) {
-        bool first = true;
-        s.db.transact([&](transaction& t) {
-          t.insert(s.items, {5, 0, 5, 1});
-          t.update(s.items, 1, [](item& i) { i.amount = 1; });
-          if (std::exchange(first, false)) {
-            if (!commits) has_inserted.count_down();
-            reader.wait();
-          }
-          if (!commits) t.roll_back();
-          t.update(s.items, 5, [](item& i) { i.amount = 2; });
-          t.update(s.items, 1, [](item& i) { i.amount = 2; });
-        });
-        return;
-      }
-      has_inserted.wait();
-      std::int64_t one = 0;
-      std::int64_t five = 0;
-      s.db.transact([&](transaction& t) {
-        reader.begin();
-        const auto r = t.find(s.items, 5);
-        five = r ? r->amount : 0;
-        one = t.find(s.items, 1)->amount;
-      });
-      reader.done();
-      seen.push_back(one);
-      EXPECT_EQ(five, one) << commits;
-    });
-  }
-  ASSERT_EQ(seen.size(), 2U);
-  EXPECT_EQ(seen[0], 0);
-  EXPECT_TRUE(seen[1] == 0 || seen[1] == 2) << seen[1];
-}
-
-// A function that catches all exceptions catches also the one by which an attempt ends.
-TEST_P(databases, do_not_commit_an_attempt_whose_end_was_caught) {
-  for (const bool throws_another : {false, true}) {
-    shop in(options());
-    waiting_for_attempts second;
-    std::latch has_inserted(1);
-    int tries = 0;
-    on_threads(2, [&](int me) {
-      if (me == 0) {
-        in.db.transact([&](transaction& t) {
-          EXPECT_TRUE(t.insert(in.items, {5, 0, 5, 1}));
-          has_inserted.count_down();
-          second.wait();
-        });
-        return;
-      }
-      has_inserted.wait();
-      bool inserted = true;
-      EXPECT_NO_THROW(in.db.transact([&](transaction& t) {
-        second.begin();
-        ++tries;
-        t.insert(in.items, {6, 0, 6, tries});
-        try {
-          inserted = t.insert(in.items, {5, 0, 50, 2});
-        } catch (...) {
-          if (throws_another) throw std::runtime_error("an insert has failed");
-        }
-      }));
-      second.done();
-      EXPECT_FALSE(inserted);
-    });
-    EXPECT_EQ(contents(in)[0], (std::vector<item>{{5, 0, 5, 1}, {6, 0, 6, tries}}));
-  }
-}
-
-// Two transactions give one row the same new keys.
-TEST_P(databases, change_one_row_in_the_same_way) {
-  s.fill(1, 3);
-  waiting_for_attempts second;
-  std::latch has_changed(1);
-  const auto change = [](item& i) {
-    i.group = 9;
-    i.code = 500;
-    ++i.amount;
-  };
-  on_threads(2, [&](int me) {
-    bool first = me == 0;
-    if (me == 1) has_changed.wait();
-    EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
-      if (me == 1) second.begin();
-      t.update(s.items, 1, change);
-      if (std::exchange(first, false)) {
-        has_changed.count_down();
-        second.wait();
-      }
-    }));
-    if (me == 1) second.done();
-  });
-  EXPECT_EQ(contents(s)[0][0], (item{1, 9, 500, 2}));
-  EXPECT_EQ(contents(s)[1].back(), (item{1, 9, 500, 2}));
-}
-
-// A key that a row is about to have is in transit also for a transaction that changes the row in another way.
-TEST_P(databases, wait_for_a_key_in_transit) {
-  s.fill(1, 3);
-  waiting_for_attempts second;
-  std::latch has_changed(1);
-  on_threads(2, [&](int me) {
-    if (me == 0) {
-      bool first = true;
-      s.db.transact([&](transaction& t) {
-        t.update(s.items, 1, [](item& i) { i.code = 7; });
-        if (std::exchange(first, false)) {
-          has_changed.count_down();
-          second.wait();
-        }
-      });
-      return;
-    }
-    has_changed.wait();
-    bool inserted = true;
-    EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
-      second.begin();
-      t.update(s.items, 1, [](item& i) { i.amount = 4; });
-      inserted = t.insert(s.items, {9, 9, 7, 0});
-    }));
-    second.done();
-    EXPECT_FALSE(inserted);
-  });
-  EXPECT_EQ(contents(s)[2][0], (item{1, 1, 7, 4}));
-}
-
-// Under Silo a row may be in an index twice, until an attempt has been undone.
-TEST(silo, visits_a_row_once) {
-  shop s({.by = protocol::silo});
-  auto& by_amount = s.items.create_index("by amount", uniqueness::many,
-                                         [](const item& i) { return static_cast<std::uint64_t>(i.amount); });
-  s.fill(1, 3);
-  std::latch has_changed(1);
-  std::latch may_end(1);
-  on_threads(2, [&](int me) {
-    if (me == 0) {
-      s.db.transact([&](transaction& t) {
-        t.update(s.items, 2, [](item& i) { i.amount = 5; });
-        if (!has_changed.try_wait()) has_changed.count_down();
-        may_end.wait();
-      });
-      return;
-    }
-    has_changed.wait();
-    s.db.transact([&](transaction& t) { t.update(s.items, 2, [](item& i) { i.amount = 5; }); });
-    s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(3, 1, 2)); });
-    may_end.count_down();
-  });
-  s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(3, 1, 2)); });
-}
-
-// Three codes for two rows: a code that a transaction has found free stays free, and one that it has found stays.
-TEST_P(databases, find_the_same_twice_while_keys_move) {
-  s.fill({{0, 0, 0, 0}, {1, 0, 1, 0}});
-  std::atomic<int> wrong{0};
-  on_threads(3, [&](int me) {
-    std::uint64_t random = static_cast<std::uint64_t>(me) + 1;
-    for (int n = 0; n < 150; ++n) {
-      random = random * 6364136223846793005U + 1442695040888963407U;
-      const std::uint64_t id = (random >> 33) % 2;
-      const std::uint64_t code = (random >> 43) % 3;
-      bool same = true;
-      const auto holder = [&](transaction& t) {
-        const auto r = t.find(s.by_code, code);
-        return r ? r->id : last_key;
-      };
-      EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
-        const std::uint64_t first = holder(t);
-        if (n % 4 == 0) std::this_thread::yield();
-        if (me == 0)
-          same = holder(t) == first;
-        else if (first == last_key)
-          t.update(s.items, id, [&](item& i) { i.code = code; });
-      }));
-      if (!same) wrong.fetch_add(1);
-    }
-  });
-  EXPECT_EQ(wrong.load(), 0);
-  EXPECT_EQ(contents(s)[2].size(), 2U);
-}
-
-TEST_P(databases, keep_the_sum_of_accounts) {
-  constexpr int threads = 4;
-  constexpr std::uint64_t rows = 10;
-  for (std::uint64_t id = 0; id < rows; ++id) s.fill({{id, 0, id, 100}});
-  std::atomic<int> wrong{0};
-  on_threads(threads, [&](int me) {
-    std::uint64_t random = static_cast<std::uint64_t>(me) + 1;
-    for (int n = 0; n < 150; ++n) {
-      random = random * 6364136223846793005U + 1442695040888963407U;
-      const std::uint64_t from = (random >> 33) % rows;
-      const std::uint64_t to = (random >> 43) % rows;
-      if (n % 5 == 0) {
-        std::int64_t sum = 0;
-        s.db.transact([&](transaction& t) {
-          sum = 0;
-          t.scan(s.items, 0, last_key, [&](const item& i) { sum += i.amount; });
-        });
-        if (sum != 1000) wrong.fetch_add(1);
-      } else if (n % 5 == 1) {
-        // The account is closed and opened again, in another group.
-        s.db.transact([&](transaction& t) {
-          const auto r = t.find(s.items, from, intent::write);
-          item next = *r;
-          next.group = static_cast<std::uint64_t>(n);
-          t.erase(r);
-          t.insert(s.items, next);
-        });
-      } else {
-        s.db.transact([&](transaction& t) {
-          t.update(s.items, from, [](item& i) { i.amount -= 7; });
-          if (n % 3 == 0) std::this_thread::yield();
-          t.update(s.items, to, [](item& i) { i.amount += 7; });
-        });
-      }
-    }
-  });
-  EXPECT_EQ(wrong.load(), 0);
-  std::int64_t sum = 0;
-  const auto after = contents(s);
-  for (const item& i : after[1]) sum += i.amount;
-  EXPECT_EQ(sum, 1000);
-  EXPECT_EQ(s.db.counts().commits, rows + threads * 150 + 1);
 }
 
 // No memory.
@@ -1068,75 +555,6 @@ TEST_P(databases, fail_whole_for_want_of_memory) {
     EXPECT_EQ(rows.usage().blocks, 0U);
     EXPECT_EQ(indexes.usage().blocks, 0U);
   }
-}
-
-// Rows and keys.
-
-TEST(schema, shows_rows) {
-  struct wide {
-    std::uint64_t id = 7;
-    std::int32_t level = -3;
-    std::uint8_t small = 200;
-    std::int8_t less = -2;
-    std::uint16_t port = 65535;
-    text<8> name = "Ann";
-    text<4> full = "abcd";
-    double real = 1.5;
-    float half = 0.5F;
-    bool is_open = true;
-  };
-  database db;
-  auto& rows = db.create_table<wide>(
-      "rows", [](const wide& w) { return w.id; },
-      schema<wide>()
-          .with("id", &wide::id)
-          .with("level", &wide::level)
-          .with("small", &wide::small)
-          .with("less", &wide::less)
-          .with("port", &wide::port)
-          .with("name", &wide::name)
-          .with("full", &wide::full)
-          .with("real", &wide::real)
-          .with("half", &wide::half)
-          .with("is open", &wide::is_open));
-  EXPECT_EQ(rows.to_string({}),
-            "id 7, level -3, small 200, less -2, port 65535, name 'Ann', full 'abcd', real 1.500000, half "
-            "0.500000, "
-            "is open 1");
-  struct bare {
-    std::uint64_t id;
-  };
-  EXPECT_EQ(db.create_table<bare>("bare", [](const bare& b) { return b.id; }).to_string({1}), "");
-}
-
-TEST(schema, has_text_of_a_fixed_size) {
-  const text<4> name = "abcd";
-  EXPECT_EQ(name.view(), "abcd");
-  EXPECT_EQ(text<4>().view(), "");
-  EXPECT_LT(text<4>("ab"), text<4>("abc"));
-  EXPECT_EQ(text<4>("ab"), text<4>(std::string_view("ab")));
-  EXPECT_EQ(message_of<std::length_error>([] { static_cast<void>(text<4>("abcde")); }),
-            "oltp: 'abcde' has more than 4 characters");
-}
-
-TEST(schema, makes_keys) {
-  static_assert(packed({{1, 8}, {2, 16}}) == (1U << 16 | 2U));
-  EXPECT_EQ(packed({{last_key, 64}}), last_key);
-  EXPECT_EQ(packed({{3, 2}, {(std::uint64_t{1} << 62) - 1, 62}}), last_key);
-  EXPECT_LT(packed({{1, 32}, {last_key >> 32, 32}}), packed({{2, 32}, {0, 32}}));
-  const auto refused = [](std::initializer_list<key_part> parts) {
-    return message_of<std::out_of_range>([&] { static_cast<void>(packed(parts)); });
-  };
-  EXPECT_EQ(refused({{4, 2}}), "oltp: 4 does not fit 2 bits of a key");
-  EXPECT_EQ(refused({{1, 60}, {1, 5}}), "oltp: a key has at most 64 bits");
-  EXPECT_THAT(refused({{0, 0}}), StartsWith("oltp: a "));
-  EXPECT_EQ(hash_key("Ann"), hash_key(text<9>("Ann").view()));
-  EXPECT_NE(hash_key("Ann"), hash_key("Bob"));
-  EXPECT_LT(prefix_key("Ann"), prefix_key("Anna"));
-  EXPECT_LT(prefix_key("Anna"), prefix_key("B"));
-  EXPECT_LT(prefix_key("z"), prefix_key("\xC3\xA9")) << "bytes are not negative";
-  EXPECT_EQ(prefix_key("Christian"), prefix_key("Christia"));
-  EXPECT_EQ(prefix_key(""), 0U);
 }
 
 }  // namespace

@@ -6,12 +6,11 @@
 #include <functional>
 #include <optional>
 #include <random>
-#include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "espalier/oltp/database.hpp"
+#include "oltp/engine.hpp"
 #include "oltp/registers.hpp"
 #include "oltp/serializability.hpp"
 #include "support/environment.hpp"
@@ -22,15 +21,7 @@
 namespace espalier::test {
 namespace {
 
-using testing::TestWithParam;
-
-using engine = std::tuple<oltp::protocol, std::string>;
-
-class histories : public TestWithParam<engine> {};
-
-std::string name_of(const testing::TestParamInfo<engine>& info) {
-  return std::string(to_string(std::get<0>(info.param))) + "_" + std::get<1>(info.param);
-}
+class histories : public testing::TestWithParam<oltp::engine> {};
 
 constexpr unsigned threads = 3;
 using by_thread = std::array<std::vector<committed>, threads>;
@@ -40,18 +31,14 @@ void sometimes_yield(std::mt19937_64& random) {
 }
 
 void expect_serializable(registers& all, const by_thread& of, std::uint64_t round) {
-  std::vector<committed> history;
-  for (const auto& one : of) history.insert(history.end(), one.begin(), one.end());
-  history.push_back(all.final_state(threads));
-  const auto fault = serialization_graph(history).fault();
+  const auto fault = all.fault_of(of);
   ASSERT_FALSE(fault) << *fault << "\nround " << round;
 }
 
 TEST_P(histories, are_serializable) {
   constexpr unsigned each = 60;
   for (unsigned round = 0; round < 12; ++round) {
-    registers all({.map = std::get<1>(GetParam()), .by = std::get<0>(GetParam()), .commits_per_epoch = 1},
-                  2 + round % 5);
+    registers all(oltp::options_of(GetParam(), 1), 2 + round % 5);
     by_thread of;
     on_threads(threads, [&](int thread) {
       const auto i = static_cast<unsigned>(thread);
@@ -74,8 +61,7 @@ TEST_P(histories, short_ones_are_serializable) {
   const double scale = environment_number("ESPALIER_STRESS_SCALE", 1);
   const auto rounds = scale > 1 ? static_cast<std::uint64_t>(33.4 * scale) : 1;
   for (std::uint64_t round = 0; round < rounds; ++round) {
-    registers all({.map = std::get<1>(GetParam()), .by = std::get<0>(GetParam()), .commits_per_epoch = 1}, 3,
-                  together);
+    registers all(oltp::options_of(GetParam(), 1), 3, together);
     by_thread of;
     std::atomic<std::uint64_t> next{0};
     on_threads(threads, [&](int thread) {
@@ -92,7 +78,7 @@ TEST_P(histories, short_ones_are_serializable) {
 INSTANTIATE_TEST_SUITE_P(engines, histories,
                          testing::Combine(testing::ValuesIn(oltp::all_protocols),
                                           testing::Values("ordered_map", "ticket", "edge_ext_lf")),
-                         name_of);
+                         oltp::name_of);
 
 // The checker itself.
 
@@ -112,6 +98,13 @@ TEST(serialization_graph, finds_write_skew) {
                                     reads(2, {{1, {10}}, {2, {20}}}, {})};
   EXPECT_EQ(serialization_graph(skew).fault(),
             "a cycle: T0 has read before the write of T1 has read before the write of T0");
+}
+
+TEST(serialization_graph, finds_what_was_there_and_is_not_at_the_end) {
+  EXPECT_EQ(serialization_graph(
+                {reads(0, {{1, {}}}, {{1, 10}}), reads(1, {{1, {10}}}, {}), reads(2, {{1, {}}}, {})})
+                .fault(),
+            "a cycle: T0 is read by T1 ends before T2 has read before the write of T0");
 }
 
 TEST(serialization_graph, finds_a_lost_append_and_a_foreign_value) {

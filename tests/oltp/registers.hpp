@@ -4,7 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "espalier/oltp/database.hpp"
@@ -30,6 +34,7 @@ struct register_row {
   }
 };
 
+using steps_of_a_transaction = std::function<void(oltp::transaction&, committed&)>;
 /// Called between the steps of a transaction, for a test that wants other threads to run there.
 using between_steps = std::function<void()>;
 
@@ -65,10 +70,7 @@ class registers {
       steps.push_back({static_cast<unsigned>(random() % 12), first + at, first + to});
     }
     const std::uint64_t colour = group * colours + random() % colours;
-    committed did;
-    database_.transact([&](oltp::transaction& t) {
-      did = {};
-      did.thread = thread;
+    return commit(thread, [&](oltp::transaction& t, committed& did) {
       std::uint64_t next = value;
       for (const step& s : steps) {
         between();
@@ -85,19 +87,25 @@ class registers {
       }
       between();
     });
-    did.epoch = database_.last_number() >> 34;
-    return did;
   }
-  /// All registers at the end.
-  committed final_state(unsigned thread) {
+  committed commit(unsigned thread, const steps_of_a_transaction& steps) {
     committed did;
     database_.transact([&](oltp::transaction& t) {
       did = {};
       did.thread = thread;
-      read_range(t, 0, count_ - 1, did);
+      steps(t, did);
     });
-    did.epoch = ~std::uint64_t{0};
+    did.epoch = database_.last_number() >> 34;
     return did;
+  }
+  /// What is wrong with the history of some threads, or nothing. To be asked at the end.
+  std::optional<std::string> fault_of(std::span<const std::vector<committed>> by_thread) {
+    std::vector<committed> history;
+    for (const auto& one : by_thread) history.insert(history.end(), one.begin(), one.end());
+    history.push_back(commit(static_cast<unsigned>(by_thread.size()),
+                             [this](auto& t, committed& did) { read_range(t, 0, count_ - 1, did); }));
+    history.back().epoch = ~std::uint64_t{0};
+    return serialization_graph(history).fault();
   }
 
   // The steps, for scenes.

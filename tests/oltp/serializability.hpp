@@ -31,8 +31,8 @@ struct committed {
   std::uint64_t epoch = 0;  ///< Silo's
 };
 
-/// What is wrong with the history, or nothing. The transactions of each thread are in its order; those of the last entry see
-/// the final lists.
+/// What is wrong with the history, or nothing. The transactions of each thread are in its order. The last entry is a
+/// transaction that has begun after the others and has read all lists.
 class serialization_graph {
  public:
   explicit serialization_graph(const std::vector<committed>& all) : all_(all), next_(all.size()) {}
@@ -46,6 +46,7 @@ class serialization_graph {
         add(before->second, t, "is before, in its thread,");
       last[all_[t].thread] = t;
     }
+    for (const auto& [thread, t] : last) add(t, all_.size() - 1, "ends before");
     for (std::size_t t = 0; t < all_.size(); ++t) {
       for (const edge& e : next_[t]) {
         if (all_[t].epoch > all_[e.to].epoch)

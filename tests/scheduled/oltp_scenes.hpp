@@ -23,29 +23,25 @@ namespace espalier::sim::transactional {
 using test::committed;
 using test::registers;
 
+inline oltp::database_options options_of(
+    oltp::protocol p, unsigned commits_per_epoch = oltp::database_options().commits_per_epoch) {
+  return {.map = "locked_map",
+          .by = p,
+          .index_placement = "shared_heap",
+          .row_placement = "shared_heap",
+          .commits_per_epoch = commits_per_epoch};
+}
+
 /// Registers, and what the threads of a scene have committed on them.
 struct world {
   registers all;
   std::array<std::vector<committed>, 4> of;
 
   world(oltp::protocol p, std::uint64_t count, unsigned commits_per_epoch = 1)
-      : all({.map = "locked_map",
-             .by = p,
-             .index_placement = "shared_heap",
-             .row_placement = "shared_heap",
-             .commits_per_epoch = commits_per_epoch},
-            count) {}
+      : all(options_of(p, commits_per_epoch), count) {}
 
-  using steps = std::function<void(oltp::transaction&, committed&)>;
-  void run(unsigned thread, const steps& body) {
-    committed did;
-    const bool done = all.database().transact([&](oltp::transaction& t) {
-      did = {};
-      did.thread = thread;
-      body(t, did);
-    });
-    did.epoch = all.database().last_number() >> 34;
-    if (done) of[thread].push_back(std::move(did));
+  void run(unsigned thread, const test::steps_of_a_transaction& steps) {
+    of[thread].push_back(all.commit(thread, steps));
   }
   /// Registers that exist before the threads begin: each has the value 1000 + its number.
   void fill(std::uint64_t from, std::uint64_t to) {
@@ -70,10 +66,7 @@ struct world {
     require(by_colour == rows, "an index has each row once");
   }
   void expect_serializable() {
-    std::vector<committed> history = of[3];
-    for (unsigned i = 0; i < 3; ++i) history.insert(history.end(), of[i].begin(), of[i].end());
-    history.push_back(all.final_state(2));
-    const auto fault = test::serialization_graph(history).fault();
+    const auto fault = all.fault_of(of);
     require(!fault, fault ? *fault : std::string());
   }
 };
@@ -305,14 +298,16 @@ void undone(scene& s) {
 struct job {
   std::uint64_t id;
 };
+template <oltp::protocol P>
+struct jobs_of {
+  oltp::database all{options_of(P)};
+  oltp::table<job>& jobs = all.create_table<job>("jobs", [](const job& j) { return j.id; });
+};
 
 /// A row leaves, by an erase or an undone insert, and comes back, while another transaction looks for it twice.
 template <oltp::protocol P, bool Erased>
 void leaves_and_comes(scene& s) {
-  struct fixture {
-    oltp::database all{
-        {.map = "locked_map", .by = P, .index_placement = "shared_heap", .row_placement = "shared_heap"}};
-    oltp::table<job>& jobs = all.create_table<job>("jobs", [](const job& j) { return j.id; });
+  struct fixture : jobs_of<P> {
     milestone leaves, is_back;
   };
   auto& f = s.make<fixture>();
@@ -342,10 +337,7 @@ void leaves_and_comes(scene& s) {
 /// Two take the first of a queue and erase it.
 template <oltp::protocol P>
 void queue(scene& s) {
-  struct fixture {
-    oltp::database all{
-        {.map = "locked_map", .by = P, .index_placement = "shared_heap", .row_placement = "shared_heap"}};
-    oltp::table<job>& jobs = all.create_table<job>("jobs", [](const job& j) { return j.id; });
+  struct fixture : jobs_of<P> {
     std::array<std::uint64_t, 3> taken{};
   };
   auto& f = s.make<fixture>();
@@ -385,8 +377,7 @@ template <oltp::protocol P>
 void order_status(scene& s) {
   struct fixture {
     const std::uint64_t customer = 7;
-    oltp::database all{
-        {.map = "locked_map", .by = P, .index_placement = "shared_heap", .row_placement = "shared_heap"}};
+    oltp::database all{options_of(P)};
     oltp::table<purchase>& orders =
         all.create_table<purchase>("orders", [](const purchase& o) { return o.id; });
     oltp::index<purchase>& by_customer = orders.create_index("by customer", oltp::uniqueness::many,

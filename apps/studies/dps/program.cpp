@@ -46,7 +46,7 @@ class objects {
   explicit objects(const program_shape& shape)
       : lines_(shape.lines),
         locked_(shape.how != technique::served),
-        object_bytes_(in_pages(lines_ * hw::cache_line_bytes)),
+        object_bytes_(hw::whole_pages(lines_ * hw::cache_line_bytes)),
         locks_((shape.objects + shape.partitions - 1) / shape.partitions),
         pages_(hw::map_pages(locks_.size() * object_bytes_)) {}
 
@@ -69,9 +69,6 @@ class objects {
   }
 
  private:
-  static std::size_t in_pages(std::size_t bytes) {
-    return (bytes + hw::page_size() - 1) / hw::page_size() * hw::page_size();
-  }
   /// The first word of a line.
   [[nodiscard]] std::uint64_t& line(std::uint64_t object, std::uint64_t i) const {
     return *reinterpret_cast<std::uint64_t*>(pages_.data() + object * object_bytes_ +

@@ -62,10 +62,6 @@ std::uint64_t coarse_seconds() noexcept {
 
 apart_value make_apart(std::size_t bytes) { return {new hw::page_run(hw::map_pages(bytes)), bytes}; }
 
-std::size_t apart_bytes(std::size_t value_bytes) noexcept {
-  return (value_bytes + hw::page_size() - 1) / hw::page_size() * hw::page_size();
-}
-
 }  // namespace
 
 struct byte_cache::state {
@@ -545,14 +541,14 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
           if (is_apart) {
             {
               const std::lock_guard evicting(s.mutex);
-              if (!s.reserve_apart(apart_bytes(c.value_bytes)))
+              if (!s.reserve_apart(hw::whole_pages(c.value_bytes)))
                 return {cache_outcome::out_of_memory, c.what, 0};
             }
             try {
               mine.apart = make_apart(c.value_bytes);
             } catch (...) {
-              s.budget.give(apart_bytes(c.value_bytes));
-              s.bytes_apart.fetch_sub(apart_bytes(c.value_bytes),
+              s.budget.give(hw::whole_pages(c.value_bytes));
+              s.bytes_apart.fetch_sub(hw::whole_pages(c.value_bytes),
                                       std::memory_order_relaxed);  // relaxed: a count
               throw;
             }

@@ -57,6 +57,11 @@ page_run map_pages(std::size_t bytes, const page_options& options = {});
 
 /// Bytes of an ordinary page.
 std::size_t page_size() noexcept;
+/// Bytes rounded up to whole ordinary pages; 0 if there is no such number.
+inline std::size_t whole_pages(std::size_t bytes) noexcept {
+  const std::size_t page = page_size();  // a power of two
+  return (bytes + page - 1) & ~(page - 1);
+}
 
 /// About what glibc's malloc takes from its pages for a block: with its header, and with what an alignment costs where such
 /// blocks lie in a row.

@@ -34,7 +34,7 @@ void* page_blocks::allocate(std::size_t bytes, std::size_t align, std::size_t of
   const auto address = std::bit_cast<std::uintptr_t>(pages.data());
   std::byte* const place = pages.data() + (-address & (front_align_ - 1));
   const std::size_t held = size_class::round_up(bytes, hw::cache_line_bytes);
-  const std::size_t reserved = size_class::round_up(begin + held, hw::page_size());
+  const std::size_t reserved = hw::whole_pages(begin + held);
   auto* const fresh =
       ::new (place + hw::cache_line_bytes) header{std::move(pages), held, reserved, nullptr, nullptr};
 

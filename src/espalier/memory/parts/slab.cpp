@@ -229,9 +229,7 @@ memory_usage slab::usage() const noexcept {
   sum.blocks = blocks_.blocks_in_use();
   sum.bytes_in_use = sum.blocks * block_bytes();
   // relaxed: exact at quiescence
-  const std::size_t carved = carved_bytes_.load(std::memory_order_relaxed);
-  const std::size_t page = hw::page_size();
-  sum.bytes_reserved = (carved + page - 1) / page * page;
+  sum.bytes_reserved = hw::whole_pages(carved_bytes_.load(std::memory_order_relaxed));
   return sum;
 }
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "espalier/oltp/database.hpp"
+
+// The protocols and maps for which a suite of the database is instantiated.
+
+namespace espalier::oltp {
+
+/// A protocol, and the map of the indexes.
+using engine = std::tuple<protocol, std::string>;
+
+inline database_options options_of(const engine& e, unsigned commits_per_epoch) {
+  return {.map = std::get<1>(e), .by = std::get<0>(e), .commits_per_epoch = commits_per_epoch};
+}
+
+inline std::string name_of(const testing::TestParamInfo<engine>& info) {
+  return std::string(to_string(std::get<0>(info.param))) + "_" + std::get<1>(info.param);
+}
+
+}  // namespace espalier::oltp

@@ -1,0 +1,434 @@
+// Scenes of several threads, for each protocol and some maps. The first attempts meet; later ones do not.
+
+#include "oltp/shop.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/on_threads.hpp"
+
+namespace espalier::oltp {
+namespace {
+
+using test::on_threads;
+using testing::ElementsAre;
+
+/// Of two threads, in the first attempt of each.
+class meeting {
+ public:
+  void attend(bool& has_met) {
+    if (has_met) return;
+    has_met = true;
+    both_.arrive_and_wait();
+  }
+
+ private:
+  std::latch both_{2};
+};
+
+std::uint64_t repeats(const shop& s) { return s.db.counts().attempts() - s.db.counts().commits; }
+
+TEST_P(databases, exclude_write_skew) {
+  s.fill({{0, 0, 0, 1}, {1, 0, 1, 1}});
+  meeting here;
+  on_threads(2, [&](int me) {
+    bool met = false;
+    s.db.transact([&](transaction& t) {
+      const std::int64_t sum = t.find(s.items, 0)->amount + t.find(s.items, 1)->amount;
+      here.attend(met);
+      if (sum == 2) t.update(s.items, static_cast<std::uint64_t>(me), [](item& i) { i.amount = 0; });
+    });
+  });
+  EXPECT_GE(repeats(s), 1U);
+  s.db.transact(
+      [&](transaction& t) { EXPECT_EQ(t.find(s.items, 0)->amount + t.find(s.items, 1)->amount, 1); });
+}
+
+TEST_P(databases, exclude_phantoms) {
+  // Each thread looks for what the other one inserts.
+  using look = std::function<bool(shop&, transaction&, std::uint64_t)>;
+  const std::vector<look> looks{
+      [](shop& in, transaction& t, std::uint64_t me) {
+        return ids(t, in.items, 10 + 10 * me, 19 + 10 * me).empty();
+      },
+      [](shop& in, transaction& t, std::uint64_t me) { return !t.find(in.items, 15 + 10 * me); },
+      [](shop& in, transaction& t, std::uint64_t me) { return ids(t, in.by_group, me, me).empty(); },
+      [](shop& in, transaction& t, std::uint64_t me) { return !t.find(in.by_code, 50 + me); },
+      [](shop& in, transaction& t, std::uint64_t me) { return !t.first(in.by_group, me, me); },
+      [](shop& in, transaction& t, std::uint64_t me) {
+        const std::uint64_t key = 15 + 10 * me;
+        found_row<item> row;
+        t.find_batch(in.items, std::span(&key, 1), std::span(&row, 1));
+        return !row;
+      },
+  };
+  for (std::size_t n = 0; n < looks.size(); ++n) {
+    for (const bool with_others : {false, true}) {
+      shop in(options());
+      if (with_others) {
+        in.fill({{1, 90, 1, 0}, {22, 91, 40, 0}, {60, 92, 60, 0}});
+        in.db.transact([&](transaction& t) { t.erase(in.items, 22); });
+      }
+      meeting here;
+      on_threads(2, [&](int thread) {
+        const auto me = static_cast<std::uint64_t>(thread);
+        const std::uint64_t other = 1 - me;
+        bool met = false;
+        in.db.transact([&](transaction& t) {
+          const bool absent = looks[n](in, t, me);
+          here.attend(met);
+          if (absent) t.insert(in.items, {15 + 10 * other, other, 50 + other, 0});
+        });
+      });
+      EXPECT_EQ(contents(in)[0].size(), with_others ? 3U : 1U) << "look " << n;
+      EXPECT_GE(repeats(in), 1U) << "look " << n;
+    }
+  }
+}
+
+TEST_P(databases, deliver_each_row_of_a_queue_once) {
+  constexpr std::uint64_t count = 60;
+  s.fill(1, count);
+  std::array<std::vector<std::uint64_t>, 2> taken;
+  meeting here;
+  on_threads(2, [&](int me) {
+    bool met = false;
+    for (std::uint64_t id = 1; id != 0;) {
+      s.db.transact([&](transaction& t) {
+        here.attend(met);
+        const auto next = t.first(s.items.primary_index(), 0, last_key, intent::write);
+        id = next ? next->id : 0;
+        std::this_thread::yield();
+        if (next) t.erase(next);
+      });
+      if (id != 0) taken[static_cast<std::size_t>(me)].push_back(id);
+    }
+  });
+  for (const auto& one : taken) EXPECT_TRUE(std::is_sorted(one.begin(), one.end()));
+  std::vector<std::uint64_t> all = taken[0];
+  all.insert(all.end(), taken[1].begin(), taken[1].end());
+  std::sort(all.begin(), all.end());
+  ASSERT_EQ(all.size(), count);
+  for (std::uint64_t id = 1; id <= count; ++id) EXPECT_EQ(all[id - 1], id);
+}
+
+// TPC-C's Order-Status concurrent with New-Order.
+TEST_P(databases, show_the_newest_order_with_all_its_lines) {
+  constexpr std::uint64_t orders_each = 40;
+  struct order {
+    std::uint64_t number;
+    std::uint64_t customer;
+    std::uint64_t lines;
+  };
+  struct line {
+    std::uint64_t key;
+  };
+  database db(options());
+  auto& orders = db.create_table<order>("orders", [](const order& o) { return o.number; });
+  auto& newest_first = orders.create_index("by customer, the newest first", uniqueness::unique,
+                                           [](const order& o) { return 1000 * (o.customer + 1) - o.number; });
+  auto& lines = db.create_table<line>("lines", [](const line& l) { return l.key; });
+  struct status {
+    std::uint64_t newest, stated, lines, lines_of_next;
+  };
+  const auto look = [&](transaction& t, std::uint64_t customer) {
+    const auto last = t.first(newest_first, 1000 * customer + 1, 1000 * (customer + 1));
+    status seen = last ? status{last->number, last->lines, 0, 0} : status{customer, 0, 0, 0};
+    const std::uint64_t first_line = 10 * seen.newest;
+    t.scan(lines, first_line, first_line + 9, [&](const line&) { ++seen.lines; });
+    t.scan(lines, first_line + 20, first_line + 29, [&](const line&) { ++seen.lines_of_next; });
+    return seen;
+  };
+  // The customers 0 and 1 have the even and the odd numbers.
+  const auto place = [&](transaction& t, std::uint64_t number) {
+    EXPECT_TRUE(t.insert(orders, {number, number % 2, 1 + number % 7}));
+    for (std::uint64_t n = 0; n <= number % 7; ++n) {
+      std::this_thread::yield();
+      EXPECT_TRUE(t.insert(lines, {10 * number + n}));
+    }
+  };
+  std::atomic<int> placing{2};
+  on_threads(3, [&](int me) {
+    if (me < 2) {
+      for (std::uint64_t n = 1; n <= orders_each; ++n)
+        db.transact([&](transaction& t) { place(t, 2 * n + static_cast<std::uint64_t>(me)); });
+      placing.fetch_sub(1);
+      return;
+    }
+    std::array<std::uint64_t, 2> newest{0, 1};
+    for (bool last = false; !last;) {
+      last = placing.load() == 0;
+      std::array<status, 2> seen{};
+      db.transact([&](transaction& t) { seen = {look(t, 0), look(t, 1)}; });
+      for (std::size_t c = 0; c < 2; ++c) {
+        ASSERT_EQ(seen[c].lines, seen[c].stated) << "of the order " << seen[c].newest;
+        ASSERT_EQ(seen[c].lines_of_next, 0U) << "after the order " << seen[c].newest;
+        ASSERT_GE(seen[c].newest, newest[c]);
+        newest[c] = seen[c].newest;
+      }
+      std::this_thread::yield();
+    }
+    EXPECT_THAT(newest, ElementsAre(2 * orders_each, 2 * orders_each + 1));
+  });
+}
+
+/// Runs `first` up to a point at which it waits for `second` to have begun an attempt twice, or to be done.
+class waiting_for_attempts {
+ public:
+  void begin() { begun_.fetch_add(1); }
+  void done() { begun_.fetch_add(1000); }
+  void wait() const {
+    for (int n = 0; begun_.load() < 2 && n < 1'000'000; ++n) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> begun_{0};
+};
+
+TEST_P(databases, hide_what_has_not_committed) {
+  s.fill({{1, 0, 1, 0}});
+  waiting_for_attempts reader;
+  std::latch has_inserted(1);
+  std::vector<std::int64_t> seen;
+  for (const bool commits : {false, true}) {
+    on_threads(2, [&](int me) {
+      if (me == 0) {
+        bool first = true;
+        s.db.transact([&](transaction& t) {
+          t.insert(s.items, {5, 0, 5, 1});
+          t.update(s.items, 1, [](item& i) { i.amount = 1; });
+          if (std::exchange(first, false)) {
+            if (!commits) has_inserted.count_down();
+            reader.wait();
+          }
+          if (!commits) t.roll_back();
+          t.update(s.items, 5, [](item& i) { i.amount = 2; });
+          t.update(s.items, 1, [](item& i) { i.amount = 2; });
+        });
+        return;
+      }
+      has_inserted.wait();
+      std::int64_t one = 0;
+      std::int64_t five = 0;
+      s.db.transact([&](transaction& t) {
+        reader.begin();
+        const auto r = t.find(s.items, 5);
+        five = r ? r->amount : 0;
+        one = t.find(s.items, 1)->amount;
+      });
+      reader.done();
+      seen.push_back(one);
+      EXPECT_EQ(five, one) << commits;
+    });
+  }
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0], 0);
+  EXPECT_TRUE(seen[1] == 0 || seen[1] == 2) << seen[1];
+}
+
+// A function that catches all exceptions catches also the one by which an attempt ends.
+TEST_P(databases, do_not_commit_an_attempt_whose_end_was_caught) {
+  for (const bool throws_another : {false, true}) {
+    shop in(options());
+    waiting_for_attempts second;
+    std::latch has_inserted(1);
+    int tries = 0;
+    on_threads(2, [&](int me) {
+      if (me == 0) {
+        in.db.transact([&](transaction& t) {
+          EXPECT_TRUE(t.insert(in.items, {5, 0, 5, 1}));
+          has_inserted.count_down();
+          second.wait();
+        });
+        return;
+      }
+      has_inserted.wait();
+      bool inserted = true;
+      EXPECT_NO_THROW(in.db.transact([&](transaction& t) {
+        second.begin();
+        ++tries;
+        t.insert(in.items, {6, 0, 6, tries});
+        try {
+          inserted = t.insert(in.items, {5, 0, 50, 2});
+        } catch (...) {
+          if (throws_another) throw std::runtime_error("an insert has failed");
+        }
+      }));
+      second.done();
+      EXPECT_FALSE(inserted);
+    });
+    EXPECT_EQ(contents(in)[0], (std::vector<item>{{5, 0, 5, 1}, {6, 0, 6, tries}}));
+  }
+}
+
+// Two transactions give one row the same new keys.
+TEST_P(databases, change_one_row_in_the_same_way) {
+  s.fill(1, 3);
+  waiting_for_attempts second;
+  std::latch has_changed(1);
+  const auto change = [](item& i) {
+    i.group = 9;
+    i.code = 500;
+    ++i.amount;
+  };
+  on_threads(2, [&](int me) {
+    bool first = me == 0;
+    if (me == 1) has_changed.wait();
+    EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
+      if (me == 1) second.begin();
+      t.update(s.items, 1, change);
+      if (std::exchange(first, false)) {
+        has_changed.count_down();
+        second.wait();
+      }
+    }));
+    if (me == 1) second.done();
+  });
+  EXPECT_EQ(contents(s)[0][0], (item{1, 9, 500, 2}));
+  EXPECT_EQ(contents(s)[1].back(), (item{1, 9, 500, 2}));
+}
+
+// A key that a row is about to have is in transit also for a transaction that changes the row in another way.
+TEST_P(databases, wait_for_a_key_in_transit) {
+  s.fill(1, 3);
+  waiting_for_attempts second;
+  std::latch has_changed(1);
+  on_threads(2, [&](int me) {
+    if (me == 0) {
+      bool first = true;
+      s.db.transact([&](transaction& t) {
+        t.update(s.items, 1, [](item& i) { i.code = 7; });
+        if (std::exchange(first, false)) {
+          has_changed.count_down();
+          second.wait();
+        }
+      });
+      return;
+    }
+    has_changed.wait();
+    bool inserted = true;
+    EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
+      second.begin();
+      t.update(s.items, 1, [](item& i) { i.amount = 4; });
+      inserted = t.insert(s.items, {9, 9, 7, 0});
+    }));
+    second.done();
+    EXPECT_FALSE(inserted);
+  });
+  EXPECT_EQ(contents(s)[2][0], (item{1, 1, 7, 4}));
+}
+
+// Under Silo a row may be in an index twice, until an attempt has been undone.
+TEST(silo, visits_a_row_once) {
+  shop s({.by = protocol::silo});
+  auto& by_amount = s.items.create_index("by amount", uniqueness::many,
+                                         [](const item& i) { return static_cast<std::uint64_t>(i.amount); });
+  s.fill(1, 3);
+  std::latch has_changed(1);
+  std::latch may_end(1);
+  on_threads(2, [&](int me) {
+    if (me == 0) {
+      s.db.transact([&](transaction& t) {
+        t.update(s.items, 2, [](item& i) { i.amount = 5; });
+        if (!has_changed.try_wait()) has_changed.count_down();
+        may_end.wait();
+      });
+      return;
+    }
+    has_changed.wait();
+    s.db.transact([&](transaction& t) { t.update(s.items, 2, [](item& i) { i.amount = 5; }); });
+    s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(3, 1, 2)); });
+    may_end.count_down();
+  });
+  s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, by_amount), ElementsAre(3, 1, 2)); });
+}
+
+// Three codes for two rows: a code that a transaction has found free stays free, and one that it has found stays.
+TEST_P(databases, find_the_same_twice_while_keys_move) {
+  s.fill({{0, 0, 0, 0}, {1, 0, 1, 0}});
+  std::atomic<int> wrong{0};
+  on_threads(3, [&](int me) {
+    std::uint64_t random = static_cast<std::uint64_t>(me) + 1;
+    for (int n = 0; n < 150; ++n) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      const std::uint64_t id = (random >> 33) % 2;
+      const std::uint64_t code = (random >> 43) % 3;
+      bool same = true;
+      const auto holder = [&](transaction& t) {
+        const auto r = t.find(s.by_code, code);
+        return r ? r->id : last_key;
+      };
+      EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
+        const std::uint64_t first = holder(t);
+        if (n % 4 == 0) std::this_thread::yield();
+        if (me == 0)
+          same = holder(t) == first;
+        else if (first == last_key)
+          t.update(s.items, id, [&](item& i) { i.code = code; });
+      }));
+      if (!same) wrong.fetch_add(1);
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(contents(s)[2].size(), 2U);
+}
+
+TEST_P(databases, keep_the_sum_of_accounts) {
+  constexpr int threads = 4;
+  constexpr std::uint64_t rows = 10;
+  for (std::uint64_t id = 0; id < rows; ++id) s.fill({{id, 0, id, 100}});
+  std::atomic<int> wrong{0};
+  on_threads(threads, [&](int me) {
+    std::uint64_t random = static_cast<std::uint64_t>(me) + 1;
+    for (int n = 0; n < 150; ++n) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      const std::uint64_t from = (random >> 33) % rows;
+      const std::uint64_t to = (random >> 43) % rows;
+      if (n % 5 == 0) {
+        std::int64_t sum = 0;
+        s.db.transact([&](transaction& t) {
+          sum = 0;
+          t.scan(s.items, 0, last_key, [&](const item& i) { sum += i.amount; });
+        });
+        if (sum != 1000) wrong.fetch_add(1);
+      } else if (n % 5 == 1) {
+        // The account is closed and opened again, in another group.
+        s.db.transact([&](transaction& t) {
+          const auto r = t.find(s.items, from, intent::write);
+          item next = *r;
+          next.group = static_cast<std::uint64_t>(n);
+          t.erase(r);
+          t.insert(s.items, next);
+        });
+      } else {
+        s.db.transact([&](transaction& t) {
+          t.update(s.items, from, [](item& i) { i.amount -= 7; });
+          if (n % 3 == 0) std::this_thread::yield();
+          t.update(s.items, to, [](item& i) { i.amount += 7; });
+        });
+      }
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0);
+  std::int64_t sum = 0;
+  const auto after = contents(s);
+  for (const item& i : after[1]) sum += i.amount;
+  EXPECT_EQ(sum, 1000);
+  EXPECT_EQ(s.db.counts().commits, rows + threads * 150 + 1);
+}
+
+}  // namespace
+}  // namespace espalier::oltp
