@@ -20,6 +20,7 @@ constexpr time_t most_seconds = 60;
 
 std::uint64_t questions = 0;  // in this schedule
 std::uint32_t chosen_mutant = 0;
+bool was_reached = false;  // of a program of several mutants, the chosen one
 bool runs_wide = true;
 std::string_view only_scene;
 
@@ -27,6 +28,7 @@ std::string_view only_scene;
 
 [[gnu::no_sanitize_thread]] bool is_chosen(std::uint32_t mutant) noexcept {
   if (++questions > most_questions) std::raise(SIGPROF);
+  was_reached |= mutant == chosen_mutant;
   return mutant == chosen_mutant;
 }
 
@@ -99,9 +101,11 @@ int main(int argc, char** argv) {
     if (std::string_view(argv[i]) == "--wide")
       espalier::mutants::runs_wide = std::string_view(argv[i + 1]) == "1";
   }
+  espalier::mutants::was_reached = espalier::mutants::chosen_mutant == 0;
   const auto result = espalier::mutants::explore_rounds(rounds);
   std::cout << "{\"passed\": " << (result.passed ? "true" : "false")
             << ", \"schedules\": " << result.schedules
+            << ", \"reached\": " << (espalier::mutants::was_reached ? "true" : "false")
             << ", \"scenario\": " << espalier::mutants::quoted(result.scenario)
             << ", \"text\": " << espalier::mutants::quoted(result.text) << "}\n";
   return result.passed ? 0 : 1;

@@ -270,7 +270,8 @@ def judge(mutant, report, ended):
     if report is not None:
         schedules = report["schedules"]
         if report["passed"]:
-            return False, scenario, schedules, "survived" if schedules else "survived: no scene has that name"
+            why = "" if report.get("reached", True) else ": its code did not run, or is not in this build"
+            return False, scenario, schedules, "survived" + (why if schedules else ": no scene has that name")
         scenario = report["scenario"]
         kind = kind_of(report["text"])
     elif ended == "no_end":

@@ -99,6 +99,11 @@ class Outcomes(unittest.TestCase):
         self.assertEqual((killed, schedules, what), (False, 7, "survived"))
         self.assertIsNone(alarm)
 
+    def test_does_not_reach_the_mutant(self) -> None:
+        (killed, _, _, what), _ = self.judged(
+            """print('{"passed": true, "schedules": 7, "reached": false, "scenario": "", "text": ""}')""")
+        self.assertEqual((killed, what), (False, "survived: its code did not run, or is not in this build"))
+
     def test_runs_no_scene(self) -> None:
         (killed, _, _, what), _ = self.judged(
             """print('{"passed": true, "schedules": 0, "scenario": "", "text": ""}')""")
