@@ -10,7 +10,7 @@ import unittest
 from case import LONG, Case
 
 SMALL = ("--threads", "3", "--transactions-each")
-TPCC = ("oltp", "--cardinalities", "small", *SMALL, "100")
+TPCC = ("oltp", "--cardinalities", "whole" if LONG else "small", *SMALL, "100")
 YCSB = ("oltp", "--rows", "2000", *SMALL, "300")
 INDEXES = "all" if LONG else "ordered_map,edge_int_lf,olc_btree"
 
