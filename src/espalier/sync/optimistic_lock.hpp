@@ -198,11 +198,12 @@ class optimistic_version {
     return seen;
   }
 
-  // Bit 0: changing. Bit 1: obsolete. Bits 2 and 3: the hints; bit 2 of an optimistic_lock: a writer beside readers. Above: a
+  // Bit 0: changing. Bit 1: obsolete. Bits 2 and 3: the hints; of an optimistic_lock the first is a writer beside readers. Above: a
   // count.
   static constexpr std::uint64_t changing_bit = 1;
   static constexpr std::uint64_t obsolete_bit = 2;
-  static constexpr std::uint64_t hint_bits = 12;
+  static constexpr std::uint64_t hint_bits =
+      static_cast<std::uint64_t>(hint::first) | static_cast<std::uint64_t>(hint::second);
   static constexpr std::uint64_t one_change = 16;
 
   std::atomic<std::uint64_t> word_{0};
@@ -304,7 +305,7 @@ class optimistic_lock {
 
  private:
   // Of the version's word: a writer beside readers.
-  static constexpr std::uint64_t held_bit = 4;
+  static constexpr auto held_bit = static_cast<std::uint64_t>(optimistic_version::hint::first);
   [[nodiscard]] static bool is_locked(stamp seen) noexcept {
     return seen.changing() || (seen.word_ & held_bit) != 0;
   }
