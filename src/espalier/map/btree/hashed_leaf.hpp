@@ -54,11 +54,11 @@
 //   (H7) While a key leaves its slot otherwise than by an erase, and while the range changes, the lock is held without readers,
 //        and `placement` is changing. Behind that it has another version, or is obsolete.
 //
-// What concerns one entry takes the lock beside readers, and searches then (hashed_tree.hpp says when before). An insert learns from the line of the lock which slots are free, so
-// it waits for no group on its way but the one where it looks for its key. It marks groups, stores the word, and then stores
-// the key, which makes the entry visible; an update stores the word. Readers see the leaf before it or behind it. An erase removes
-// the key and renews the version: a reader of the lock that has seen the key does not validate if a later insert has used the
-// slot.
+// What concerns one entry takes the lock beside readers; hashed_tree.hpp says when it searches before. An insert learns from the
+// line of the lock which slots are free, so it waits for no group on its way but the one where it looks for its key. It marks
+// groups, stores the word, and then stores the key, which makes the entry visible; an update stores the word. Readers see the
+// leaf before it or behind it. An erase removes the key and renews the version: a reader of the lock that has seen the key does
+// not validate if a later insert has used the slot.
 //
 // Scans read the lock. A find does not, nor the numbers of entries beside it: inserts and erases write that line, and each of
 // them would take it from the caches of all finds. Key and word come in one load, so a find needs no version for them. That a
