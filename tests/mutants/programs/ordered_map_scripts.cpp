@@ -211,11 +211,15 @@ struct looked_into : narrow_map {
       if (empty.seek(exclusive_access{}, {}, k).group == 0) all.push_back(k);
     return all;
   }
-  /// Threads meet in a leaf where an operation has failed four times to take its lock. Results do not tell.
-  void require_marks() {
+  /// With no key beside it. The map has no first leaf any more.
+  leaf& leaf_of_zero() {
     for (std::uint64_t k = 0; k <= 4; ++k) insert(k, k);
     for (std::uint64_t k = 1; k <= 4; ++k) erase(k);
-    auto& of_keys = *this->guess_leaf(0);  // no first leaf any more
+    return *this->guess_leaf(0);
+  }
+  /// Threads meet in a leaf where an operation has failed four times to take its lock. Results do not tell.
+  void require_marks() {
+    leaf& of_keys = leaf_of_zero();
     for (std::uint64_t failing = 0; failing <= 4; ++failing) {
       const std::uint64_t key = 1 + failing;
       const change wanted{.insert_where_absent = true, .word = key};
@@ -233,9 +237,7 @@ struct looked_into : narrow_map {
   }
   /// Where a change was in vain, later ones need no lock to find that they are, until entries move.
   void require_search_first(std::uint64_t key, const change& in_vain) {
-    for (std::uint64_t k = 0; k <= 4; ++k) insert(k, k);
-    for (std::uint64_t k = 1; k <= 4; ++k) erase(k);
-    auto& of_keys = *this->guess_leaf(0);
+    leaf& of_keys = leaf_of_zero();
     const auto searches_first = [&] { return of_keys.placement.try_read().has(changes_are_in_vain); };
     sim::require(!searches_first(), "a leaf says that changes are in vain where none was");
     applying step{*this, key, in_vain};
