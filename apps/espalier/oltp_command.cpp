@@ -12,6 +12,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -245,15 +246,16 @@ nlohmann::ordered_json entry_of(const std::string& workload, const measured& m) 
       {"row_bytes", m.row_bytes},
       {"forecast_bytes", m.forecast_bytes},
       {"loaded_bytes", m.loaded_bytes}};
-  j["index_bytes"] = unavailable;
-  if (m.index_bytes) j["index_bytes"] = *m.index_bytes;
-  j["bytes_per_key"] = unavailable;
-  if (m.bytes_per_key) j["bytes_per_key"] = *m.bytes_per_key;
+  std::optional<double> index_share;
   if (m.counts.sampled != 0)
-    j["index_share"] =
+    index_share =
         static_cast<double>(m.counts.sampled_index_ticks) / static_cast<double>(m.counts.sampled_ticks);
-  else
-    j["index_share"] = unavailable;
+  const auto or_unavailable = [](const auto& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(unavailable);
+  };
+  j["index_bytes"] = or_unavailable(m.index_bytes);
+  j["bytes_per_key"] = or_unavailable(m.bytes_per_key);
+  j["index_share"] = or_unavailable(index_share);
   for (std::size_t r = 0; r < espalier::oltp::abort_reasons; ++r)
     j["aborts"][std::string(to_string(static_cast<espalier::oltp::abort_reason>(r)))] = m.counts.aborts[r];
   for (const db::kind_result& k : m.kinds) {
