@@ -49,7 +49,8 @@ struct share {
   }
 };
 
-/// In percent: `n` of `of` events, each of which is drawn with the probability in the middle of the range.
+/// In percent: `n` of `of` events, each of which is drawn with the probability in the middle of the range. Where they are
+/// drawn from a deck the value deviates less than this says.
 [[nodiscard]] inline share share_of(std::string name, std::uint64_t n, std::uint64_t of, double least,
                                     double most) {
   const double drawn = (least + most) / 2;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,8 @@
 
 // TPC-C, revision 5.11: all five transactions (clause 2), the population (4.3), the consistency conditions (3.3.2). Money is
 // whole cents, and rates are ten-thousandths. What it does not have is terminals with keying and think times: a thread
-// begins the next transaction at once.
+// begins the next transaction at once. Clause 5.2.4.2 lets a terminal draw its transactions from a deck of cards, so that
+// the mix is exact in a short run; here the other shares that are prescribed (9.2.2.5) come from decks, too.
 
 namespace espalier::app::db {
 namespace {
@@ -404,15 +406,34 @@ class tpcc final : public benchmark {
 
 // Transactions -------------------------------------------------------------------------------------------------------
 
+/// The numbers below `cards`, each once in random order, and then all of them again in another order.
+class deck {
+ public:
+  explicit deck(unsigned cards) : cards_(cards) { std::iota(cards_.begin(), cards_.end(), 0U); }
+
+  unsigned draw(random_generator& random) {
+    std::swap(cards_[drawn_], cards_[drawn_ + random.below(cards_.size() - drawn_)]);
+    const unsigned card = cards_[drawn_];
+    drawn_ = (drawn_ + 1) % cards_.size();
+    return card;
+  }
+
+ private:
+  std::vector<unsigned> cards_;
+  std::size_t drawn_ = 0;
+};
+
 class tpcc::terminal final : public client {
  public:
   terminal(tpcc& of, unsigned thread, std::uint64_t seed)
-      : all_(of), random_(seed, thread), thread_(thread), w_(thread % of.chosen_.warehouses + 1) {
-    for (const unsigned weight : of.chosen_.weights) weights_ += weight;
-  }
+      : all_(of),
+        random_(seed, thread),
+        thread_(thread),
+        w_(thread % of.chosen_.warehouses + 1),
+        mix_(std::reduce(of.chosen_.weights.begin(), of.chosen_.weights.end())) {}
 
   [[nodiscard]] std::size_t draw() override {
-    std::uint64_t at = random_.below(weights_);
+    unsigned at = mix_.draw(random_);
     kind_ = 0;
     while (at >= all_.chosen_.weights[kind_]) at -= all_.chosen_.weights[kind_++];
     ++now_;
@@ -473,7 +494,7 @@ class tpcc::terminal final : public client {
     c_w_ = w;
     c_d_ = d;
     ++tallies_[customers_asked];
-    by_name_ = random_.below(100) < 60;
+    by_name_ = names_.draw(random_) < 60;
     if (by_name_) {
       ++tallies_[customers_by_name];
       last_ = last_name(nurand(random_, 255, c_of_names, 0, 999) %
@@ -488,13 +509,13 @@ class tpcc::terminal final : public client {
     for (line& l : lines_) {
       l.item = static_cast<std::uint32_t>(nurand(random_, 8191, c_of_items, 1, all_.chosen_.items));
       l.supply = w_;
-      if (all_.chosen_.warehouses > 1 && random_.below(100) == 0) {
+      if (all_.chosen_.warehouses > 1 && remote_lines_.draw(random_) == 0) {
         l.supply = other_warehouse();
         ++tallies_[lines_remote];
       }
       l.quantity = static_cast<std::uint32_t>(between(random_, 1, 10));
     }
-    if (random_.below(100) == 0) {
+    if (rollbacks_.draw(random_) == 0) {
       lines_.back().item = all_.chosen_.items + 1;  // there is none
       ++tallies_[rolled_back];
     }
@@ -504,7 +525,7 @@ class tpcc::terminal final : public client {
   void draw_payment() {
     ++tallies_[payments];
     amount_ = static_cast<std::int64_t>(between(random_, 100, 500'000));
-    if (all_.chosen_.warehouses > 1 && random_.below(100) < 15) {
+    if (all_.chosen_.warehouses > 1 && remote_payments_.draw(random_) < 15) {
       ++tallies_[payments_remote];
       const std::uint32_t other = other_warehouse();
       draw_customer(other, static_cast<std::uint32_t>(between(random_, 1, districts)));
@@ -684,7 +705,8 @@ class tpcc::terminal final : public client {
   random_generator random_;
   unsigned thread_;
   std::uint32_t w_;
-  std::uint64_t weights_ = 0;
+  deck mix_;
+  deck rollbacks_{100}, remote_lines_{100}, remote_payments_{100}, names_{100};
   std::array<std::uint64_t, tallies_count> tallies_{};
   // Of the transaction that was drawn.
   std::size_t kind_ = 0;
