@@ -112,7 +112,7 @@ const std::vector<std::string>& workloads() {
 void check(const CLI::App& verb, const oltp_options& o) {
   static_cast<void>(chosen_of({o.workload}, workloads(), "workload"));
   check_effects(verb, {{{"--warehouses", "--cardinalities", "--transactions"}, {}, {}},
-                       {{"--transactions-each"}, {}, {"--time"}},
+                       {{"--transactions-each"}, {}, {"--time", "--runs"}},
                        {{"--index-placement"}, {}, {"--placement"}}});
   const bool tpcc = o.workload == "tpcc";
   const auto refuse = [&](const char* option, bool has_effect) {

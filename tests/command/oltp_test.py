@@ -67,7 +67,8 @@ class Oltp(Case):
             ("--cardinalities", "big"): "whole or small", ("--transactions", "pay"): "payment",
             ("--row-locks", "64"): "48 or 192", ("--threads", "0"): "at least 1", ("--placement", "heap"): "shared_heap",
             ("--placement", "segregated", "--index-placement", "segregated"): "has no effect with",
-            ("--time", "1", "--transactions-each", "5"): "has no effect with"})
+            ("--time", "1", "--transactions-each", "5"): "has no effect with",
+            ("--runs", "2", "--transactions-each", "5"): "has no effect with"})
 
     def test_memory_is_forecast_and_limited(self) -> None:
         done = self.ended(1, "oltp", "--warehouses", "4", "--memory-limit", "10")
