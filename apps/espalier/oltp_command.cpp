@@ -78,6 +78,23 @@ std::vector<std::string> chosen_of(const std::vector<std::string>& named,
   return named;
 }
 
+/// Before the runs, so that a long one does not surprise.
+void say_what_is_slow(const std::vector<std::string>& indexes, std::string_view workload) {
+  const auto say = [&](const char* what, const char* why, const auto& is_slow) {
+    std::vector<std::string> slow;
+    std::ranges::copy_if(indexes, std::back_inserter(slow), is_slow);
+    if (!slow.empty())
+      std::fprintf(stderr, "%s: %s; %s\n", what, fmt::format("{}", fmt::join(slow, ", ")).c_str(), why);
+  };
+  say("slow by design", "operations wait for the index's lock or for another thread",
+      [](const std::string& index) { return std::ranges::find(slow_indexes, index) != slow_indexes.end(); });
+  // The rows of YCSB have hashed keys.
+  if (workload != "tpcc") return;
+  say("slower with each order",
+      "they do not balance, and become lists where keys ascend as TPC-C's orders do",
+      [](const std::string& index) { return any_map(index).properties_of_chosen().shape == balance::none; });
+}
+
 std::unique_ptr<db::benchmark> make(const oltp_options& o, const espalier::oltp::database_options& engine) {
   if (o.workload == "tpcc") {
     db::tpcc_options t;
@@ -290,13 +307,7 @@ void run(const oltp_options& o, const CLI::App& verb) {
   for (const std::string& one : {o.placement, o.index_placement}) {
     if (!one.empty()) static_cast<void>(chosen_of({one}, placements, "placement"));
   }
-  std::vector<std::string> slow;
-  std::ranges::copy_if(indexes, std::back_inserter(slow), [](const std::string& index) {
-    return std::ranges::find(slow_indexes, index) != slow_indexes.end();
-  });
-  if (!slow.empty())
-    std::fprintf(stderr, "slow by design: %s; operations wait for the index's lock or for another thread\n",
-                 fmt::format("{}", fmt::join(slow, ", ")).c_str());
+  say_what_is_slow(indexes, o.workload);
   study_files files(o.out, study_name);
   std::vector<unsigned> threads = o.threads;
   if (threads.empty()) threads.push_back(std::max(1U, std::min(16U, std::thread::hardware_concurrency())));
