@@ -20,6 +20,7 @@
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/oltp/index.hpp"
 #include "espalier/oltp/schema.hpp"
+#include "espalier/oltp/table.hpp"
 #include "espalier/oltp/transaction.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/per_thread.hpp"

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cassert>
-#include <new>
+#include <cstring>
+#include <stdexcept>
 #include <string>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/clock.hpp"
+#include "espalier/oltp/table.hpp"
 #include "espalier/sync/backoff.hpp"
 
 namespace espalier::oltp {
@@ -20,8 +22,6 @@ constexpr std::size_t least_slots = 64;
 std::size_t slot_of(const row* r, std::size_t slots) noexcept {
   return (reinterpret_cast<std::uintptr_t>(r) * 0x9E3779B97F4A7C15U >> 20) & (slots - 1);
 }
-
-std::size_t words_of(std::size_t bytes) noexcept { return (bytes + 7) / 8; }
 
 // Contents that other threads read while they are written: word by word. relaxed: the number of the row orders them.
 
@@ -877,54 +877,6 @@ bool transaction_core::ranges_hold() {
     if (!same || n != one.count || one.in->left().any_since(one.left, one.from, one.to)) return false;
   }
   return true;
-}
-
-// Tables -------------------------------------------------------------------------------------------------------------
-
-index_base& table_base::add_index(std::unique_ptr<index_base> one) {
-  indexes_.push_back(std::move(one));
-  return *indexes_.back();
-}
-
-row* table_base::create(const std::byte* data) {
-  const std::size_t bytes = 8 * words_of(row_bytes_);
-  void* const wrapper = rows_.allocate({sizeof(row), alignof(row), row_role});
-  void* lock = nullptr;
-  void* contents = nullptr;
-  try {
-    lock = rows_.allocate({lock_bytes_, alignof(row_lock), lock_role}, wrapper);
-    contents = rows_.allocate({bytes, 8, data_role}, wrapper);
-  } catch (...) {
-    if (lock != nullptr) rows_.deallocate(lock, {lock_bytes_, alignof(row_lock), lock_role});
-    rows_.deallocate(wrapper, {sizeof(row), alignof(row), row_role});
-    throw;
-  }
-  std::memset(static_cast<std::byte*>(contents) + bytes - 8, 0, 8);
-  std::memcpy(contents, data, row_bytes_);
-  return new (wrapper) row{new (lock) row_lock, static_cast<std::byte*>(contents), this};
-}
-
-void table_base::destroy(row* r) noexcept {
-  rows_.deallocate(r->data, {8 * words_of(row_bytes_), 8, data_role});
-  std::destroy_at(r->lock);
-  rows_.deallocate(r->lock, {lock_bytes_, alignof(row_lock), lock_role});
-  std::destroy_at(r);
-  rows_.deallocate(r, {sizeof(row), alignof(row), row_role});
-}
-
-void table_base::retire(epoch_domain::guard& pinned, row* r) noexcept {
-  pinned.retire({r, nullptr, this, [](const retired& one) noexcept {
-                   static_cast<table_base*>(one.owner)->destroy(static_cast<row*>(one.object));
-                 }});
-}
-
-void table_base::destroy_rows() noexcept {
-  domain_.purge(this);
-  if (indexes_.empty()) return;
-  primary().scan(0, [this](std::uint64_t, row* r) {
-    if (!r->left_over.load(std::memory_order_relaxed)) destroy(r);  // relaxed: no other thread uses it
-    return true;
-  });
 }
 
 }  // namespace espalier::oltp

@@ -5,20 +5,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/memory/any_placement.hpp"
 #include "espalier/oltp/index.hpp"
 #include "espalier/oltp/row.hpp"
 #include "espalier/reclaim/epoch.hpp"
@@ -341,42 +337,6 @@ class transaction_core {
   std::uint64_t began_ = 0;
   std::uint64_t switches_ = 0;
   std::uint64_t index_ticks_ = 0;
-};
-
-/// A table, without the type of its rows.
-class table_base {
- public:
-  table_base(std::string name, std::size_t row_bytes, std::size_t lock_bytes, any_placement rows,
-             epoch_domain& domain)
-      : name_(std::move(name)),
-        row_bytes_(row_bytes),
-        lock_bytes_(lock_bytes),
-        rows_(std::move(rows)),
-        domain_(domain) {}
-  table_base(const table_base&) = delete;
-  table_base& operator=(const table_base&) = delete;
-  ~table_base() = default;
-  /// All but those that are left over. No transaction runs.
-  void destroy_rows() noexcept;
-
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
-  [[nodiscard]] const std::vector<std::unique_ptr<index_base>>& indexes() const noexcept { return indexes_; }
-  [[nodiscard]] index_base& primary() const noexcept { return *indexes_.front(); }
-  index_base& add_index(std::unique_ptr<index_base> one);
-
-  /// A row with these contents that no index has. Throws std::bad_alloc.
-  [[nodiscard]] row* create(const std::byte* data);
-  void destroy(row* r) noexcept;
-  void retire(epoch_domain::guard& pinned, row* r) noexcept;
-
- private:
-  std::string name_;
-  std::size_t row_bytes_;
-  std::size_t lock_bytes_;
-  any_placement rows_;
-  epoch_domain& domain_;
-  std::vector<std::unique_ptr<index_base>> indexes_;
 };
 
 }  // namespace espalier::oltp
