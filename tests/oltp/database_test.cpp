@@ -317,6 +317,19 @@ TEST_P(databases, scans_stop_and_nest) {
   });
 }
 
+TEST(transactions, that_begin_later_are_younger_for_years) {
+  constexpr std::uint64_t day = std::uint64_t{3'000'000'000} * 24 * 3600;
+  std::uint64_t former = 0;
+  for (const std::uint64_t days : {1, 2, 17, 18, 36, 365, 1000, 4000}) {
+    const std::uint64_t one = age_at(days * day, 7, 0);
+    EXPECT_LT(former, one) << days;
+    EXPECT_LT(one, age_at(days * day, 8, 0)) << days;
+    EXPECT_LT(one, age_at(days * day, 7, one)) << "in the same moment, after " << days;
+    EXPECT_NE(age_at(days * day, 7, one), age_at(days * day, 8, one - 1)) << days;
+    former = one;
+  }
+}
+
 TEST(database, counts_the_memory_of_every_index) {
   for (const std::string& map : maps()) {
     database_options o;

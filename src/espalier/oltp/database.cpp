@@ -80,8 +80,7 @@ void database::begin(session& me) {
   if (me.core == nullptr) me.core = std::make_unique<transaction_core>(*shared_);
   if (me.core->is_running())
     throw std::logic_error("oltp: a transaction may not run inside another one of its thread");
-  // By the clock, and different from that of any other thread.
-  me.age = std::max(hw::tsc_now() << 12 | hw::thread_slot(), me.age + (std::uint64_t{1} << 12));
+  me.age = age_at(hw::tsc_now(), hw::thread_slot(), me.age);
   ++me.transactions;
 }
 
