@@ -330,6 +330,19 @@ TEST(transactions, that_begin_later_are_younger_for_years) {
   }
 }
 
+TEST(database, keeps_the_names_of_its_options) {
+  std::string map = "ticket", placement = "shared_heap";
+  database made({.map = map, .index_placement = placement});
+  map.assign(map.size(), 'x');
+  placement.assign(placement.size(), 'x');
+  struct one {
+    std::uint64_t id;
+  };
+  made.create_table<&one::id>("ones");
+  EXPECT_EQ(made.chosen().map, "ticket");
+  EXPECT_EQ(made.chosen().index_placement, "shared_heap");
+}
+
 TEST(database, counts_the_memory_of_every_index) {
   for (const std::string& map : maps()) {
     database_options o;

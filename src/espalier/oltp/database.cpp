@@ -64,6 +64,11 @@ database::database(const database_options& o)
       shared_(std::make_unique<shared_state>(o.by, o.commits_per_epoch)) {
   static_cast<void>(any_map(
       o.map, options_for(o.map, {indexes_, &shared_->domain})));  // throws for a name that there is not
+  // The caller's names may end before the database.
+  const std::vector<std::string_view> names = any_map_names();
+  options_.map = *std::find(names.begin(), names.end(), o.map);
+  options_.row_placement = rows_.chosen_name();
+  options_.index_placement = indexes_.chosen_name();
 }
 
 database::~database() {
