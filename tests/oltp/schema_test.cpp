@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "espalier/oltp/database.hpp"
@@ -49,6 +50,11 @@ TEST(schema, shows_rows) {
             "id 7, level -3, small 200, less -2, port 65535, name 'Ann', full 'abcd', real 1.500000, half "
             "0.500000, "
             "is open 1");
+  std::string named = "the number of the row, which";
+  auto& strings = db.create_table<wide>(
+      "strings", [](const wide& w) { return w.id; }, schema<wide>().with(named, &wide::id));
+  named.assign(named.size(), 'x');
+  EXPECT_EQ(strings.to_string({}), "the number of the row, which 7");
   struct bare {
     std::uint64_t id;
   };
@@ -63,6 +69,9 @@ TEST(schema, has_text_of_a_fixed_size) {
   EXPECT_EQ(text<4>("ab"), text<4>(std::string_view("ab")));
   EXPECT_EQ(test::refusal<std::length_error>([] { static_cast<void>(text<4>("abcde")); }),
             "oltp: 'abcde' has more than 4 characters");
+  const std::string_view bytes("a\0b", 3);
+  EXPECT_THAT(test::refusal<std::invalid_argument>([&] { static_cast<void>(text<4>(bytes)); }),
+              StartsWith("oltp: text ends at a zero character"));
 }
 
 TEST(schema, makes_keys) {

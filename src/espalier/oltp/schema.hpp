@@ -27,13 +27,15 @@ template <std::size_t N>
 class text {
  public:
   constexpr text() noexcept = default;
-  /// Throws std::length_error for more than N characters.
+  /// Throws std::length_error for more than N characters, and std::invalid_argument for a zero among them.
   template <std::convertible_to<std::string_view> Text>
   constexpr text(const Text& from) {  // NOLINT(google-explicit-constructor): as a string
     const std::string_view all = from;
     if (all.size() > N)
       throw std::length_error("oltp: '" + std::string(all) + "' has more than " + std::to_string(N) +
                               " characters");
+    if (all.find('\0') != std::string_view::npos)
+      throw std::invalid_argument("oltp: text ends at a zero character; keep bytes in an array");
     std::copy(all.begin(), all.end(), characters_.begin());
   }
 
@@ -86,7 +88,7 @@ struct key_part {
 enum class column_kind : std::uint8_t { whole, natural, real, characters };
 
 struct column {
-  std::string_view name;
+  std::string name;
   column_kind kind;
   std::size_t offset;
   std::size_t bytes;
@@ -102,11 +104,11 @@ class schema {
 
  public:
   template <class T>
-  schema&& with(std::string_view name, T Row::* member) && {
+  schema&& with(std::string name, T Row::* member) && {
     static const Row sample{};
     const auto* const begin = reinterpret_cast<const char*>(&sample);
     const auto* const at = reinterpret_cast<const char*>(&(sample.*member));
-    columns_.push_back({name, kind_of<T>(), static_cast<std::size_t>(at - begin), sizeof(T)});
+    columns_.push_back({std::move(name), kind_of<T>(), static_cast<std::size_t>(at - begin), sizeof(T)});
     return std::move(*this);
   }
   [[nodiscard]] const std::vector<column>& columns() const noexcept { return columns_; }
@@ -115,6 +117,7 @@ class schema {
   template <class T>
   static constexpr column_kind kind_of() {
     if constexpr (std::is_floating_point_v<T>) {
+      static_assert(sizeof(T) <= 8, "a column is a float or a double, and no long double");
       return column_kind::real;
     } else if constexpr (std::is_integral_v<T>) {
       return std::is_signed_v<T> ? column_kind::whole : column_kind::natural;
