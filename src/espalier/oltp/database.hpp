@@ -340,7 +340,7 @@ class database {
 
   /// Sums over threads; exact while no transaction runs.
   [[nodiscard]] transaction_counts counts() const;
-  /// Under Silo: the number of the calling thread's last commit, whose high half is the epoch.
+  /// Under Silo: the number of the calling thread's last commit, which has the epoch from bit shared_state::epoch_bit on.
   [[nodiscard]] std::uint64_t last_number() const;
 
   [[nodiscard]] memory_usage row_usage() const { return rows_.usage(); }

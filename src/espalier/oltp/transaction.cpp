@@ -819,7 +819,7 @@ void transaction_core::commit_silo() {
   std::uint64_t newest = number_;
   for (const access& a : accesses_)
     newest = std::max(newest, a.number & ~(row_lock::locked | row_lock::absent));
-  number_ = std::max(newest + row_lock::one_number, std::uint64_t{epoch} << 34);
+  number_ = std::max(newest + row_lock::one_number, std::uint64_t{epoch} << shared_state::epoch_bit);
   for (const index_change& c : changes_) {
     if (!c.inserted) c.in->left().note(c.key);
   }

@@ -97,7 +97,9 @@ struct shared_state {
   const protocol by;
   const unsigned commits_per_epoch;
   epoch_domain domain;
-  /// Silo's: the high half of the numbers. Dependencies between transactions never go back in it.
+  /// Silo's: the numbers have it from bit `epoch_bit` on. Dependencies between transactions never go back in it, until it
+  /// begins again after 2^30 epochs; a row's numbers grow all the same.
+  static constexpr unsigned epoch_bit = 34;
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> epoch{1};
   /// Rows that could not leave an index.
   alignas(hw::false_sharing_bytes) std::atomic<row*> left_over{nullptr};
