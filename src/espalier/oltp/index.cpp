@@ -60,9 +60,10 @@ void index_base::find_batch(std::span<const std::uint64_t> keys, std::span<row*>
 bool index_base::insert(std::uint64_t key, row* r) {
   if (is_unique()) return map_.insert(key, to_word(r));
   const lock_guard hold(lock_of(key));
+  const auto word = map_.find(key);  // may throw
   entry* const fresh = create<entry>(list_role);
   fresh->to = r;
-  if (const auto word = map_.find(key)) {
+  if (word) {
     std::atomic<entry*>& first = to_list(*word)->first;
     // relaxed: the lock guards writes.
     fresh->next.store(first.load(std::memory_order_relaxed), std::memory_order_relaxed);
