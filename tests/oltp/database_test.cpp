@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -248,6 +249,10 @@ TEST_P(databases, find_several_at_once) {
     EXPECT_EQ(rows[74 - 11]->amount, 11);
     EXPECT_EQ(t.find(s.items, 20)->amount, 20);
     t.find_batch(s.items, {}, std::span<found_row<item>>());
+    std::array<found_row<item>, 2> two;
+    t.find_batch(s.items, std::array<std::uint64_t, 2>{20, 10}, two);
+    EXPECT_TRUE(two[0] && !two[1]);
+    t.find_batch(s.items, keys, rows);
     EXPECT_THROW(t.find_batch(s.items, keys, std::span(rows).first(74)), std::logic_error);
   });
 }

@@ -149,8 +149,11 @@ class table : public table_base {
   index<Row>& add(std::string name, uniqueness kind) {
     static_assert(std::is_empty_v<Key> && std::is_default_constructible_v<Key>,
                   "the key of a row depends on the row alone: a lambda without captures");
+    static_assert(std::is_invocable_v<Key, const Row&>, "a key is computed from a const Row& of this table");
+    using key_type = std::invoke_result_t<Key, const Row&>;
     static_assert(
-        std::is_convertible_v<std::invoke_result_t<Key, const Row&>, std::uint64_t>,
+        std::is_convertible_v<key_type, std::uint64_t> && !std::is_floating_point_v<key_type> &&
+            sizeof(key_type) <= 8,
         "a key is a number of 64 bits; oltp::packed, hash_key and prefix_key make one of other columns");
     const key_function of = [](const std::byte* data) -> std::uint64_t {
       return static_cast<std::uint64_t>(Key{}(*reinterpret_cast<const Row*>(data)));
@@ -189,7 +192,7 @@ class transaction {
   /// are more keys than results.
   template <class Row>
   void find_batch(const table<Row>& in, std::span<const std::uint64_t> keys,
-                  std::span<found_row<Row>> results, intent i = intent::read) {
+                  std::span<found_row<std::type_identity_t<Row>>> results, intent i = intent::read) {
     if (results.size() < keys.size())
       throw std::logic_error("oltp: find_batch() has " + std::to_string(keys.size()) + " keys and room for " +
                              std::to_string(results.size()) + " results");
@@ -203,7 +206,7 @@ class transaction {
     }
   }
   /// Calls visitor(row) for the rows whose key is from `from` to `to`, both included, in order. It takes a const Row& or a
-  /// found_row<Row>, and may return a bool: whether to go on.
+  /// found_row<Row> (as `const auto&` does), and may return a bool: whether to go on.
   template <class Row, class Visitor>
   void scan(index<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
             intent i = intent::read) {
@@ -327,7 +330,7 @@ class database {
   template <class Function>
   auto transact(Function&& function) {
     using result = std::invoke_result_t<Function&, transaction&>;
-    static_assert(!is_found_row<result>,
+    static_assert(!is_found_row<std::remove_cvref_t<result>> && !std::is_reference_v<result>,
                   "the contents of a row that was found are the transaction's: return a copy");
     if constexpr (std::is_void_v<result>) {
       return commits(function);

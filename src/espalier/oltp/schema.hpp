@@ -99,12 +99,13 @@ struct column {
 ///     oltp::schema<account>().with("id", &account::id).with("owner", &account::owner)
 template <class Row>
 class schema {
-  static_assert(std::is_trivially_copyable_v<Row> && std::is_default_constructible_v<Row>,
+  static_assert(std::is_trivially_copyable_v<Row>,
                 "a row is copied as bytes: it must be trivially copyable; use oltp::text<N> for characters");
 
  public:
   template <class T>
   schema&& with(std::string name, T Row::* member) && {
+    static_assert(std::is_default_constructible_v<Row>, "a schema makes a row, to see where its columns are");
     static const Row sample{};
     const auto* const begin = reinterpret_cast<const char*>(&sample);
     const auto* const at = reinterpret_cast<const char*>(&(sample.*member));
