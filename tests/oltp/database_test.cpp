@@ -359,6 +359,24 @@ TEST(database, counts_the_memory_of_every_index) {
   }
 }
 
+TEST_P(databases, a_large_transaction_leaves_little_memory_with_its_thread) {
+  struct wide {
+    std::uint64_t id;
+    std::array<char, 1000> fill;
+  };
+  constexpr std::uint64_t rows = 2000;
+  auto& wides = s.db.create_table<&wide::id>("wides");
+  s.db.transact([&](transaction& t) {
+    for (std::uint64_t id = 0; id < rows; ++id) t.insert(wides, {id, {}});
+  });
+  const std::int64_t before = test::live_allocations();
+  ASSERT_NE(before, 0);
+  s.db.transact([&](transaction& t) {
+    for (std::uint64_t id = 0; id < rows; ++id) t.update(wides, id, [](wide& w) { w.fill[0] = 'x'; });
+  });
+  EXPECT_LT(test::live_allocations(), before + 16) << "two megabytes are 64 blocks";
+}
+
 // What is undone.
 
 TEST_P(databases, undo_rows_and_indexes) {

@@ -41,6 +41,14 @@ void copy_to_shared(std::byte* to, const std::byte* from, std::size_t words) noe
   }
 }
 
+template <class T>
+void empty(std::vector<T>& all) noexcept {
+  if (all.capacity() * sizeof(T) > kept_bytes)
+    std::vector<T>().swap(all);
+  else
+    all.clear();
+}
+
 std::uint64_t context_switches() noexcept {
   rusage used{};
   getrusage(RUSAGE_THREAD, &used);
@@ -107,6 +115,7 @@ std::byte* arena::take(std::size_t bytes) {
   }
   const std::size_t size = std::max(bytes, block_bytes);
   blocks_.push_back({std::make_unique<std::byte[]>(size), size});
+  bytes_ += size;
   used_ = bytes;
   return blocks_.back().memory.get();
 }
@@ -146,15 +155,19 @@ void transaction_core::begin(std::uint64_t age, bool sampled) {
 }
 
 void transaction_core::end() noexcept {
-  for (const access& a : accesses_) {
-    for (std::size_t slot = slot_of(a.of, table_.size()); table_[slot] != 0;
-         slot = (slot + 1) & (table_.size() - 1))
-      table_[slot] = 0;
+  if (table_.size() * sizeof(table_[0]) > kept_bytes) {
+    empty(table_);  // begin() makes another one
+  } else {
+    for (const access& a : accesses_) {
+      for (std::size_t slot = slot_of(a.of, table_.size()); table_[slot] != 0;
+           slot = (slot + 1) & (table_.size() - 1))
+        table_[slot] = 0;
+    }
   }
-  accesses_.clear();
-  changes_.clear();
-  ranges_.clear();
-  range_rows_.clear();
+  empty(accesses_);
+  empty(changes_);
+  empty(ranges_);
+  empty(range_rows_);
   part_.clear();
   ends_.clear();
   for (index_base* const in : gaps_) in->gap_readers().fetch_sub(1, std::memory_order_release);

@@ -117,12 +117,19 @@ class duplicate_key : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Of each kind of memory an attempt leaves at most this to the next one of its thread.
+inline constexpr std::size_t kept_bytes = std::size_t{1} << 20;
+
 /// Memory for the copies of rows of one attempt.
 class arena {
  public:
   /// Aligned to 8. Throws std::bad_alloc.
   [[nodiscard]] std::byte* take(std::size_t bytes);
   void reset() noexcept {
+    if (bytes_ > kept_bytes) {
+      blocks_.clear();
+      bytes_ = 0;
+    }
     block_ = 0;
     used_ = 0;
   }
@@ -134,6 +141,7 @@ class arena {
     std::size_t bytes;
   };
   std::vector<block> blocks_;
+  std::size_t bytes_ = 0;  ///< of all blocks
   std::size_t block_ = 0;
   std::size_t used_ = 0;
 };
