@@ -580,6 +580,9 @@ TEST_P(databases, fail_whole_for_want_of_memory) {
         threw = true;
       }
       expect(threw ? original : changed, nth);
+      std::vector<item> at_rest;
+      in.items.for_each_at_rest([&](const item& i) { at_rest.push_back(i); });
+      EXPECT_EQ(at_rest, threw ? original : changed) << nth;
       if (testing::Test::HasFailure()) return;
       if (!threw) {
         // What it has left is free, whether or not there was memory to remove it from the indexes.

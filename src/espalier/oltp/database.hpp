@@ -133,7 +133,7 @@ class table : public table_base {
   template <class Visitor>
   void for_each_at_rest(Visitor&& visitor) const {
     primary().scan(0, [&](std::uint64_t, row* r) {
-      visitor(*reinterpret_cast<const Row*>(r->data));
+      if (is_there_at_rest(*r)) visitor(*reinterpret_cast<const Row*>(r->data));
       return true;
     });
   }

@@ -149,4 +149,10 @@ struct row {
   row* next_left_over = nullptr;
 };
 
+/// While no transaction runs: false for a row that was erased and could not leave its index.
+[[nodiscard]] inline bool is_there_at_rest(const row& r) noexcept {
+  const std::uint64_t number = r.lock->number();  // 0 under locks
+  return number != 0 ? (number & row_lock::absent) == 0 : r.live.load(std::memory_order_relaxed);
+}
+
 }  // namespace espalier::oltp

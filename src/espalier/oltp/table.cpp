@@ -40,7 +40,11 @@ void table_base::destroy(row* r) noexcept {
 
 void table_base::retire(epoch_domain::guard& pinned, row* r) noexcept {
   pinned.retire({r, nullptr, this, [](const retired& one) noexcept {
-                   static_cast<table_base*>(one.owner)->destroy(static_cast<row*>(one.object));
+                   // Under Silo another transaction may have found since then that the row cannot leave an index. It was
+                   // pinned until it had said so. relaxed: for that reason.
+                   auto* const erased = static_cast<row*>(one.object);
+                   if (!erased->left_over.load(std::memory_order_relaxed))
+                     static_cast<table_base*>(one.owner)->destroy(erased);
                  }});
 }
 

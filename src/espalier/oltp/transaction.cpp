@@ -232,12 +232,19 @@ void transaction_core::release_all() noexcept {
 
 void transaction_core::remove_from_index(const index_change& c) noexcept {
   try {
-    const index_time counted(*this);
-    c.in->remove(*guard_, c.key, c.of);
+    remove_now(*c.in, c.key, c.of);
   } catch (...) {
     // No memory for a retirement. The row stays in the index, dead, until the database ends or an insert meets it.
     leave_over(c.of);
   }
+}
+
+void transaction_core::remove_now(index_base& in, std::uint64_t key, row* r) {
+  const index_time counted(*this);
+  if (locks() || !in.is_unique()) return in.remove(*guard_, key, r);
+  // Another transaction may find that the row is left over, and remove it too, or give it the key again.
+  for (backoff pause; !r->lock->try_lock_number();) pause.wait();
+  remove_and_unlock(in, key, r);
 }
 
 void transaction_core::retire(row* r) noexcept {
@@ -734,11 +741,17 @@ void transaction_core::remove_left_over(index_base& in, std::uint64_t key, std::
     return;
   }
   if (!r->lock->try_lock_number()) give_up(abort_reason::key_in_transit);
+  remove_and_unlock(in, key, r);
+}
+
+/// Silo: unless the row has the key again. Attempts that are about to give it the key do not commit.
+void transaction_core::remove_and_unlock(index_base& in, std::uint64_t key, row* r) {
   std::uint64_t number = r->lock->number() & ~row_lock::locked;
   try {
     if ((number & row_lock::absent) != 0 || in.key_of(r->data) != key) {
       in.remove(*guard_, key, r);
-      number += row_lock::one_number;  // attempts that are about to give it the key do not commit
+      if (r->left_over.load(std::memory_order_relaxed))
+        number += row_lock::one_number;  // relaxed: as the entry was
     }
   } catch (...) {
     r->lock->install(number);

@@ -320,11 +320,13 @@ class transaction_core {
   [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept;
   void drop_duplicates(index_base& in, std::size_t base);
   void remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at);
+  void remove_and_unlock(index_base& in, std::uint64_t key, row* r);
   void commit_silo();
   [[nodiscard]] bool reads_hold() const noexcept;
   [[nodiscard]] bool ranges_hold();
   void install() noexcept;
   void remove_from_index(const index_change& c) noexcept;
+  void remove_now(index_base& in, std::uint64_t key, row* r);
   void retire(row* r) noexcept;
   void leave_over(row* r) noexcept;
   void release_all() noexcept;
