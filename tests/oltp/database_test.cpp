@@ -144,6 +144,46 @@ TEST_P(databases, an_insert_that_fails_leaves_nothing_behind) {
   });
 }
 
+TEST_P(databases, keys_of_an_insert_that_failed_are_free) {
+  struct line {
+    std::uint64_t id;
+    std::uint64_t first;
+    std::uint64_t second;
+    std::uint64_t group;
+  };
+  auto& lines = s.db.create_table<&line::id>("lines");
+  auto& by_first = lines.create_index<&line::first>("by first", uniqueness::unique);
+  auto& by_group = lines.create_index<&line::group>("by group", uniqueness::many);
+  lines.create_index<&line::second>("by second", uniqueness::unique);
+  const auto all = [&](transaction& t, index<line>& in) {
+    std::vector<std::uint64_t> seen;
+    t.scan(in, 0, last_key, [&](const line& l) { seen.push_back(l.id); });
+    return seen;
+  };
+  s.db.transact([&](transaction& t) { EXPECT_TRUE(t.insert(lines, {1, 11, 21, 0})); });
+  for (const bool commits : {false, true}) {
+    s.db.transact([&](transaction& t) {
+      EXPECT_FALSE(t.insert(lines, {2, 12, 21, 5})) << "its second is there";
+      EXPECT_TRUE(t.insert(lines, {3, 12, 23, 5}));
+      EXPECT_TRUE(t.insert(lines, {2, 14, 22, 5}));
+      EXPECT_EQ(t.find(by_first, 12)->id, 3U);
+      EXPECT_TRUE(t.erase(lines, 3));
+      EXPECT_FALSE(t.insert(lines, {3, 12, 21, 6})) << "over an erased row";
+      EXPECT_FALSE(t.find(by_first, 12));
+      EXPECT_TRUE(t.insert(lines, {3, 12, 24, 6}));
+      if (!commits) t.roll_back();
+    });
+    s.db.transact([&](transaction& t) {
+      EXPECT_EQ(all(t, lines.primary_index()),
+                (commits ? std::vector<std::uint64_t>{1, 2, 3} : std::vector<std::uint64_t>{1}));
+      EXPECT_EQ(all(t, by_first),
+                (commits ? std::vector<std::uint64_t>{1, 3, 2} : std::vector<std::uint64_t>{1}));
+      EXPECT_EQ(all(t, by_group),
+                (commits ? std::vector<std::uint64_t>{1, 2, 3} : std::vector<std::uint64_t>{1}));
+    });
+  }
+}
+
 TEST_P(databases, an_update_changes_the_keys_of_other_indexes_there_and_back) {
   s.fill(1, 3);
   const auto set = [](std::uint64_t group, std::uint64_t code) {
@@ -447,6 +487,26 @@ TEST_P(databases, say_what_is_wrong) {
               t.update(r, [](item&) {});
             }),
             "oltp: the transaction has erased this row of items");
+  for (const bool erases : {false, true}) {
+    EXPECT_EQ(inside([&](transaction& t) {
+                const auto r = t.find(s.items, 1, intent::write);
+                t.update(r, [&](item& i) {
+                  i.group = 70;
+                  erases ? t.erase(r) : t.update(r, [](item& same) { same.group = 71; });
+                  i.group = 72;
+                });
+              }),
+              "oltp: a row of items may not be changed or erased by the function that changes it");
+  }
+  EXPECT_EQ(inside([&](transaction& t) {
+              try {
+                t.erase(found_row<item>());
+              } catch (const std::logic_error&) {
+                t.erase(s.items, 1);
+              }
+            }),
+            "oltp: there is no row to change; look whether find() has found one")
+      << "what an erase throws undoes the transaction";
   EXPECT_EQ(inside([&](transaction&) { s.db.transact([](transaction&) {}); }),
             "oltp: a transaction may not run inside another one of its thread");
   // Keys of unique indexes that the transaction itself has left.
@@ -480,6 +540,33 @@ TEST_P(databases, say_what_is_wrong) {
   EXPECT_EQ(test::refusal<std::invalid_argument>([] { static_cast<void>(parse_protocol("mvcc")); }),
             "there is no protocol 'mvcc'; there are no_wait, wait_die, silo");
   for (const protocol p : all_protocols) EXPECT_EQ(parse_protocol(to_string(p)), p);
+}
+
+// The keys of a row are looked at in that row alone.
+TEST_P(databases, an_update_inside_another_one_may_throw) {
+  struct wide {
+    std::uint64_t id;
+    std::array<char, 60000> fill;
+    std::uint64_t key;
+  };
+  s.fill(1, 1);
+  auto& wides = s.db.create_table<&wide::id>("wides");
+  static_cast<void>(wides.create_index("by the last", uniqueness::many, [](const wide& w) {
+    EXPECT_EQ(w.key, 3U);
+    return w.key;
+  }));
+  s.db.transact([&](transaction& t) { t.insert(wides, {1, {}, 3}); });
+  EXPECT_THROW(s.db.transact([&](transaction& t) {
+    t.update(s.items, 1, [&](item& i) {
+      try {
+        t.update(wides, 1, [](wide&) { throw std::range_error("no"); });
+      } catch (const std::range_error&) {
+        i.group = 5;
+      }
+    });
+  }),
+               std::range_error);
+  EXPECT_EQ(contents(s)[0][0], (item{1, 1, 101, 0}));
 }
 
 TEST_P(databases, an_index_is_created_while_a_table_is_empty) {

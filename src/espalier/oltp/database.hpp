@@ -241,7 +241,6 @@ class transaction {
   /// another row has its new key in a unique index.
   template <class Row, class Change>
   void update(const found_row<Row>& one, Change&& change) {
-    expect_found(one);
     core_.update(one.found_, [&](std::byte* data) { change(*reinterpret_cast<Row*>(data)); });
   }
   /// False if there is no row with the key.
@@ -253,7 +252,6 @@ class transaction {
   }
   template <class Row>
   void erase(const found_row<Row>& one) {
-    expect_found(one);
     core_.erase(one.found_);
   }
   template <class Row>
@@ -271,10 +269,6 @@ class transaction {
   static constexpr std::size_t rows_at_once = 16;
   explicit transaction(transaction_core& core) noexcept : core_(core) {}
 
-  template <class Row>
-  static void expect_found(const found_row<Row>& one) {
-    if (!one) throw std::logic_error("oltp: there is no row to change; look whether find() has found one");
-  }
   template <class Visitor, class Row>
   static bool visit(Visitor& visitor, const found_row<Row>& one) {
     const auto call = [&] {

@@ -231,6 +231,7 @@ void transaction_core::release_all() noexcept {
 }
 
 void transaction_core::remove_from_index(const index_change& c) noexcept {
+  if (c.in == nullptr) return;
   try {
     remove_now(*c.in, c.key, c.of);
   } catch (...) {
@@ -383,9 +384,13 @@ std::uint32_t transaction_core::read(row* r, intent i) {
   return at;
 }
 
-void transaction_core::make_writable(std::uint32_t at) {
-  access& a = accesses_[at];
+void transaction_core::make_writable(const found& one) {
+  if (!one) throw std::logic_error("oltp: there is no row to change; look whether find() has found one");
+  access& a = accesses_[one.access];
   if (a.erased) throw std::logic_error("oltp: the transaction has erased this row of " + a.of->of->name());
+  if (a.changing)
+    throw std::logic_error("oltp: a row of " + a.of->of->name() +
+                           " may not be changed or erased by the function that changes it");
   a.writes = true;
   if (!locks()) return;
   lock(*a.of->lock, a.held, lock_mode::exclusive);
@@ -563,9 +568,7 @@ transaction_core::found transaction_core::seen(const index_base& in, std::uint64
 
 /// Whether the attempt has put the row, one of others, under this key.
 bool transaction_core::has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept {
-  return a.writes && std::any_of(changes_.begin(), changes_.end(), [&](const index_change& c) {
-           return c.inserted && c.in == &in && c.key == key && c.of == a.of;
-         });
+  return a.writes && change_of(in, key, a, true) != none;
 }
 
 /// Several attempts under Silo may have put a row under one key, or it stays there for want of memory.
@@ -583,11 +586,9 @@ void transaction_core::drop_duplicates(index_base& in, std::size_t base) {
 
 // Changes ------------------------------------------------------------------------------------------------------------
 
-std::size_t transaction_core::note_keys(std::uint32_t at) {
+void transaction_core::note_keys(std::uint32_t at) {
   const access& a = accesses_[at];
-  const std::size_t base = keys_.size();
   for (const auto& in : a.of->of->indexes()) keys_.emplace_back(in.get(), in->key_of(contents(a)));
-  return base;
 }
 
 void transaction_core::follow_keys(std::uint32_t at, std::size_t keys) {
@@ -602,17 +603,15 @@ void transaction_core::follow_keys(std::uint32_t at, std::size_t keys) {
     if (!link(*in, now, at))
       throw duplicate_key("oltp: the index " + in->name() + " of " + r->of->name() + " has the key " +
                           std::to_string(now));
-    changes_.push_back({in, former, r, false});
+    note_change(*in, former, at, false);
   }
-  keys_.resize(keys);
 }
 
 void transaction_core::erase(const found& one) {
   whole([&] {
-    make_writable(one.access);
-    row* const r = accesses_[one.access].of;
-    for (const auto& in : r->of->indexes())
-      changes_.push_back({in.get(), in->key_of(contents(accesses_[one.access])), r, false});
+    make_writable(one);
+    for (const auto& in : accesses_[one.access].of->of->indexes())
+      note_change(*in, in->key_of(contents(accesses_[one.access])), one.access, false);
     accesses_[one.access].erased = has_erased_ = true;
   });
 }
@@ -659,13 +658,25 @@ bool transaction_core::insert_row(table_base& into, const std::byte* data) {
   return link_all(into, data, at);
 }
 
-/// Puts the row into all indexes. False if a unique one has its key: then the row is erased again.
+/// Puts the row into all indexes. False if a unique one has its key: then the row is erased again. What it has put in is
+/// taken out at once, so that another row may have those keys in this transaction; what was there before stays to the commit.
 bool transaction_core::link_all(table_base& into, const std::byte* data, std::uint32_t at) {
+  const std::size_t base = changes_.size();
   for (const auto& in : into.indexes()) {
     if (link(*in, in->key_of(data), at)) continue;
+    const std::size_t end = changes_.size();
+    std::size_t fresh = base;
     for (const auto& linked : into.indexes()) {
       if (linked == in) break;
-      changes_.push_back({linked.get(), linked->key_of(data), accesses_[at].of, false});
+      if (fresh != end && changes_[fresh].in == linked.get())
+        ++fresh;
+      else
+        note_change(*linked, linked->key_of(data), at, false);
+    }
+    for (std::size_t n = base; n < end; ++n) {
+      index_change& c = changes_[n];
+      remove_now(*c.in, c.key, c.of);
+      c.in = nullptr;
     }
     accesses_[at].writes = accesses_[at].erased = has_erased_ = true;
     return false;
@@ -673,25 +684,31 @@ bool transaction_core::link_all(table_base& into, const std::byte* data, std::ui
   return true;
 }
 
-std::vector<transaction_core::index_change>::iterator transaction_core::removal_of(const index_base& in,
-                                                                                   std::uint64_t key,
-                                                                                   std::uint32_t at) {
-  const access& a = accesses_[at];
-  if (!a.writes) return changes_.end();
-  return std::find_if(changes_.begin(), changes_.end(), [&](const index_change& c) {
-    return !c.inserted && c.in == &in && c.key == key && c.of == a.of;
-  });
+void transaction_core::note_change(index_base& in, std::uint64_t key, std::uint32_t at, bool inserted) {
+  access& a = accesses_[at];
+  changes_.push_back({&in, key, a.of, inserted, a.last_change});
+  a.last_change = static_cast<std::uint32_t>(changes_.size() - 1);
+}
+
+/// Where it is in changes_; none if there is no such change.
+std::uint32_t transaction_core::change_of(const index_base& in, std::uint64_t key, const access& a,
+                                          bool inserted) const noexcept {
+  std::uint32_t at = a.last_change;
+  while (at != none &&
+         (changes_[at].in != &in || changes_[at].key != key || changes_[at].inserted != inserted))
+    at = changes_[at].former;
+  return at;
 }
 
 bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at) {
   row* const r = accesses_[at].of;
   // It is there still, and was to be removed.
-  if (const auto removal = removal_of(in, key, at); removal != changes_.end()) {
-    changes_.erase(removal);
+  if (const std::uint32_t removal = change_of(in, key, accesses_[at], false); removal != none) {
+    changes_[removal].in = nullptr;
     return true;
   }
   if (changes_.size() == changes_.capacity()) changes_.reserve(2 * changes_.size() + 8);
-  if (locks() && link_unwatched(in, key, r)) return true;
+  if (locks() && link_unwatched(in, key, at)) return true;
   while (true) {
     index_base::entry_of_row behind;
     row* present = nullptr;
@@ -709,7 +726,7 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
       const std::uint32_t other = read(present, intent::read);
       const access& a = accesses_[other];
       if (!itself && is_there(a) && in.key_of(contents(a)) == key) return false;
-      if (!itself && removal_of(in, key, other) != changes_.end())
+      if (!itself && change_of(in, key, a, false) != none)
         throw std::logic_error("oltp: a row has left the key " + std::to_string(key) + " of the index " +
                                in.name() + " in this transaction; give it to another one in the next");
       if (present->left_over.load(std::memory_order_relaxed))  // relaxed: a hint
@@ -725,7 +742,7 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
       const index_time counted(*this);
       if (!in.insert(key, r)) continue;
     }
-    changes_.push_back({&in, key, r, true});
+    note_change(in, key, at, true);
     return true;
   }
 }
@@ -761,17 +778,19 @@ void transaction_core::remove_and_unlock(index_base& in, std::uint64_t key, row*
 }
 
 /// Where no other transaction reads gaps of the index. False otherwise, and if the index is unique and has the key.
-bool transaction_core::link_unwatched(index_base& in, std::uint64_t key, row* r) {
+bool transaction_core::link_unwatched(index_base& in, std::uint64_t key, std::uint32_t at) {
   if (others_read_gaps(in)) return false;
+  row* const r = accesses_[at].of;
   {
     const index_time counted(*this);
     if (!in.insert(key, r)) return false;
   }
-  changes_.push_back({&in, key, r, true});
+  note_change(in, key, at, true);
   // A transaction that reads gaps and is not seen here sees the row, which is locked.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!others_read_gaps(in)) return true;
   in.remove(*guard_, key, r);
+  accesses_[at].last_change = changes_.back().former;
   changes_.pop_back();
   return false;
 }
@@ -847,7 +866,7 @@ void transaction_core::commit_silo() {
     newest = std::max(newest, a.number & ~(row_lock::locked | row_lock::absent));
   number_ = std::max(newest + row_lock::one_number, std::uint64_t{epoch} << shared_state::epoch_bit);
   for (const index_change& c : changes_) {
-    if (!c.inserted) c.in->left().note(c.key);
+    if (c.in != nullptr && !c.inserted) c.in->left().note(c.key);
   }
   install();
   if ((counts_.commits + 1) % shared_.commits_per_epoch == 0)

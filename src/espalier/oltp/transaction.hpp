@@ -183,10 +183,13 @@ class transaction_core {
   template <class Change>
   void update(const found& one, Change&& change) {
     whole([&] {
-      make_writable(one.access);
-      const std::size_t keys = note_keys(one.access);
+      make_writable(one);
+      const former_keys keys{*this, keys_.size()};
+      note_keys(one.access);
+      accesses_[one.access].changing = true;
       change(contents(accesses_[one.access]));
-      follow_keys(one.access, keys);
+      accesses_[one.access].changing = false;
+      follow_keys(one.access, keys.base);
     });
   }
   void erase(const found& one);
@@ -227,17 +230,20 @@ class transaction_core {
     bool writes = false;
     bool inserted = false;
     bool erased = false;
-    bool listed = false;        ///< in the part of a range that drop_duplicates() looks at
-    bool read = false;          ///< Silo: the number is validated
-    std::uint64_t number = 0;   ///< Silo: when it was read
+    bool changing = false;  ///< the program's function of an update runs
+    bool listed = false;    ///< in the part of a range that drop_duplicates() looks at
+    bool read = false;      ///< Silo: the number is validated
+    std::uint32_t last_change = ~std::uint32_t{0};  ///< in changes_
+    std::uint64_t number = 0;                       ///< Silo: when it was read
     std::byte* copy = nullptr;  ///< locking: the former contents; Silo: the contents as the attempt has them
   };
   /// A change of an index: undone by an abort, or done by the commit.
   struct index_change {
-    index_base* in;
+    index_base* in;  ///< null: it has been taken back
     std::uint64_t key;
     row* of;
-    bool inserted;  ///< else: to be removed
+    bool inserted;         ///< else: to be removed
+    std::uint32_t former;  ///< the change of the same row before it
   };
   /// Silo: what a range contained.
   struct range {
@@ -298,16 +304,26 @@ class transaction_core {
   void copy_row(access& a);
   /// The row's access, locked or copied.
   [[nodiscard]] std::uint32_t read(row* r, intent i);
-  void make_writable(std::uint32_t at);
+  void make_writable(const found& one);
   [[nodiscard]] bool is_there(const access& a) const noexcept;
   [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left);
   void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left, std::size_t base);
-  [[nodiscard]] std::size_t note_keys(std::uint32_t at);
+  /// What note_keys() has added is of one update, also where it ends by an exception.
+  struct former_keys {
+    transaction_core& t;
+    std::size_t base;
+    former_keys(transaction_core& of, std::size_t size) noexcept : t(of), base(size) {}
+    former_keys(const former_keys&) = delete;
+    former_keys& operator=(const former_keys&) = delete;
+    ~former_keys() { t.keys_.erase(t.keys_.begin() + static_cast<std::ptrdiff_t>(base), t.keys_.end()); }
+  };
+  void note_keys(std::uint32_t at);
   void follow_keys(std::uint32_t at, std::size_t keys);
-  [[nodiscard]] std::vector<index_change>::iterator removal_of(const index_base& in, std::uint64_t key,
-                                                               std::uint32_t at);
+  void note_change(index_base& in, std::uint64_t key, std::uint32_t at, bool inserted);
+  [[nodiscard]] std::uint32_t change_of(const index_base& in, std::uint64_t key, const access& a,
+                                        bool inserted) const noexcept;
   [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
-  [[nodiscard]] bool link_unwatched(index_base& in, std::uint64_t key, row* r);
+  [[nodiscard]] bool link_unwatched(index_base& in, std::uint64_t key, std::uint32_t at);
   [[nodiscard]] bool link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
                                  row* r);
   [[nodiscard]] bool insert_row(table_base& into, const std::byte* data);
