@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cstddef>
@@ -61,7 +62,8 @@ class row_lock {
   void downgrade() noexcept { holders_.store(1, std::memory_order_release); }  // order (1): release, release
 
   // WAIT_DIE: a transaction waits only for younger ones, and so for no circle. `oldest_` may be that of a holder that has
-  // left: then some die that might have waited.
+  // left: then some die that might have waited. So that readers which take the row from each other do not hold it for ever,
+  // those that are younger than one that died then do not come in before all have left.
 
   [[nodiscard]] lock_answer request(lock_mode wanted, lock_mode held, std::uint64_t age) noexcept {
     const lock_guard hold(latch_);
@@ -70,7 +72,7 @@ class row_lock {
     const bool free =
         wanted == lock_mode::shared ? (now & writer) == 0 : now == (held == lock_mode::shared ? 1U : 0U);
     // A reader may not overtake an older transaction that waits.
-    const bool behind_older = held == lock_mode::none && waiting_ < age;
+    const bool behind_older = held == lock_mode::none && std::min(waiting_, turned_away_) < age;
     if (free && !behind_older) {
       holders_.store(wanted == lock_mode::exclusive ? writer : now + 1, std::memory_order_relaxed);
       if (oldest_ > age || now == 0) oldest_ = age;
@@ -82,6 +84,7 @@ class row_lock {
       return lock_answer::wait;
     }
     if (waiting_ == age) waiting_ = no_age;
+    if (some_left_ && held == lock_mode::none) turned_away_ = std::min(turned_away_, age);
     return lock_answer::die;
   }
   void release_requested(lock_mode held) noexcept {
@@ -89,7 +92,8 @@ class row_lock {
     // relaxed: the latch orders it.
     const std::uint32_t now = held == lock_mode::exclusive ? 0 : holders_.load(std::memory_order_relaxed) - 1;
     holders_.store(now, std::memory_order_relaxed);
-    if (now == 0) oldest_ = no_age;
+    some_left_ = now != 0;
+    if (now == 0) oldest_ = turned_away_ = no_age;
   }
   void downgrade_requested() noexcept {
     const lock_guard hold(latch_);
@@ -130,7 +134,9 @@ class row_lock {
   std::uint64_t oldest_ = no_age;   ///< of the holders
   std::uint64_t waiting_ = no_age;  ///< the oldest that waits
   std::atomic<std::uint64_t> number_{0};
-  [[maybe_unused]] std::uint64_t unused_[2]{};
+  std::uint64_t turned_away_ =
+      no_age;               ///< the oldest that died when oldest_ may have been of one that has left
+  bool some_left_ = false;  ///< of the holders, while others stay
 };
 
 static_assert(sizeof(row_lock) == 48);
