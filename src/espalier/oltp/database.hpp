@@ -218,7 +218,7 @@ class transaction {
             intent i = intent::read) {
     scan(in.primary_index(), from, to, std::forward<Visitor>(visitor), i);
   }
-  /// The first row of a range: no other one is locked.
+  /// The first row of a range: no other one is locked, but for those of the same key.
   template <class Row>
   [[nodiscard]] found_row<Row> first(index<Row>& in, std::uint64_t from, std::uint64_t to,
                                      intent i = intent::read) {
@@ -228,6 +228,12 @@ class transaction {
       return false;
     });
     return result;
+  }
+
+  template <class Row>
+  [[nodiscard]] found_row<Row> first(const table<Row>& in, std::uint64_t from, std::uint64_t to,
+                                     intent i = intent::read) {
+    return first(in.primary_index(), from, to, i);
   }
 
   // Writing.

@@ -530,7 +530,8 @@ transaction_core::range_read transaction_core::read_range(index_base& in, std::u
       note_range(in, from, at.ends ? to : part_.back().key, left, base);
       return done;
     }
-    if (at.ends) {
+    // An insert of the last key would come before the rows that have it.
+    if (at.ends && (part_.size() == base || part_.back().key != to)) {
       if (at.successor != nullptr)
         static_cast<void>(read(at.successor, intent::read));
       else
