@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <thread>
@@ -272,6 +273,128 @@ TEST_P(databases, do_not_commit_an_attempt_whose_end_was_caught) {
     });
     EXPECT_EQ(contents(in)[0], (std::vector<item>{{5, 0, 5, 1}, {6, 0, 6, tries}}));
   }
+}
+
+// Nor is it rolled back for good where the function asks for that.
+TEST_P(databases, try_again_where_a_function_rolls_back_for_a_conflict) {
+  if (std::get<0>(GetParam()) == protocol::silo) return;  // an update does not conflict before the commit
+  s.fill(1, 1);
+  waiting_for_attempts second;
+  std::latch has_changed(1);
+  on_threads(2, [&](int me) {
+    if (me == 0) {
+      s.db.transact([&](transaction& t) {
+        t.update(s.items, 1, [](item& i) { ++i.amount; });
+        has_changed.count_down();
+        second.wait();
+      });
+      return;
+    }
+    has_changed.wait();
+    EXPECT_TRUE(s.db.transact([&](transaction& t) {
+      second.begin();
+      try {
+        t.update(s.items, 1, [](item& i) { ++i.amount; });
+      } catch (...) {
+        t.roll_back();
+      }
+    }));
+    second.done();
+  });
+  EXPECT_EQ(contents(s)[0][0].amount, 2);
+}
+
+// The function of another database's transaction does not begin again for the outer one.
+TEST_P(databases, end_the_attempt_of_an_outer_transaction_inside_another_database) {
+  s.fill(1, 2);
+  shop log(options());
+  meeting both;
+  on_threads(2, [&](int me) {
+    const std::uint64_t mine = me == 0 ? 1 : 2;
+    bool has_met = false;
+    s.db.transact([&](transaction& t) {
+      t.update(s.items, mine, [](item& i) { ++i.amount; });
+      both.attend(has_met);
+      log.db.transact([&](transaction& inner) {
+        t.update(s.items, 3 - mine, [](item& i) { ++i.amount; });
+        if (!inner.find(log.items, mine)) inner.insert(log.items, {mine, 0, mine, 0});
+      });
+    });
+  });
+  const auto rows = contents(s)[0];
+  for (const item& i : rows) EXPECT_EQ(i.amount, 2);
+  EXPECT_EQ(contents(log)[0].size(), 2U);
+  EXPECT_FALSE(s.db.transact([&](transaction& t) {
+    log.db.transact([&](transaction&) { t.roll_back(); });
+    ADD_FAILURE() << "the outer one has ended";
+  }));
+}
+
+// A transaction that sees half of another one does not roll back for good because of that.
+TEST_P(databases, try_again_where_a_function_rolls_back_for_what_was_never_there) {
+  s.fill(1, 2);
+  int attempts = 0;
+  EXPECT_TRUE(s.db.transact([&](transaction& t) {
+    const auto one = t.find(s.items, 1)->amount;
+    if (++attempts == 1 && std::get<0>(GetParam()) == protocol::silo) {
+      std::thread([&] {
+        s.db.transact([&](transaction& other) {
+          for (const std::uint64_t id : {1U, 2U}) other.update(s.items, id, [](item& i) { ++i.amount; });
+        });
+      }).join();
+    }
+    if (t.find(s.items, 2)->amount != one) t.roll_back();
+  }));
+  EXPECT_EQ(attempts, std::get<0>(GetParam()) == protocol::silo ? 2 : 1);
+}
+
+// The same of an exception, while the other one writes its rows.
+TEST(silo, ignores_what_an_attempt_throws_that_saw_half_of_a_commit) {
+  shop s({.by = protocol::silo});
+  s.fill(1, 1);
+  row_lock& lock = *s.items.primary().find(1)->lock;
+  int attempts = 0;
+  EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
+    t.update(s.items, 1, [](item& i) { ++i.amount; });
+    if (++attempts > 1) return;
+    // As of a commit that will write this row. It ends when the exception has been looked at.
+    EXPECT_TRUE(lock.try_lock_number());
+    throw std::shared_ptr<row_lock>(&lock, [](row_lock* l) { l->unlock_number(); });
+  }));
+  EXPECT_EQ(attempts, 2);
+  EXPECT_EQ(contents(s)[0][0].amount, 1);
+}
+
+// `first` locks a row and not the gaps behind it.
+TEST_P(databases, insert_behind_the_first_row_of_a_range) {
+  s.fill(1, 3);
+  s.db.transact([&](transaction& t) {
+    EXPECT_TRUE(t.first(s.items, 2, 2));
+    std::thread([&] { s.fill(7, 7); }).join();
+  });
+  EXPECT_EQ(s.db.counts().aborts[static_cast<std::size_t>(abort_reason::conflict)], 0U);
+}
+
+// Readers that take a row from each other, each younger than the writer, do not keep it for ever.
+TEST(wait_die, lets_a_writer_come_between_younger_readers) {
+  row_lock l;
+  const auto request = [&](lock_mode wanted, std::uint64_t age) {
+    return l.request(wanted, lock_mode::none, age);
+  };
+  ASSERT_EQ(request(lock_mode::shared, 1), lock_answer::granted);
+  ASSERT_EQ(request(lock_mode::shared, 4), lock_answer::granted);
+  l.release_requested(lock_mode::shared);  // the oldest one's
+  EXPECT_EQ(request(lock_mode::exclusive, 2), lock_answer::die) << "the lock may have the oldest one still";
+  EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::die) << "it is younger than one that was turned away";
+  EXPECT_EQ(request(lock_mode::exclusive, 3), lock_answer::die);
+  EXPECT_EQ(request(lock_mode::shared, 1), lock_answer::granted) << "it is older than that one";
+  l.release_requested(lock_mode::shared);
+  EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::die);
+  l.release_requested(lock_mode::shared);
+  EXPECT_EQ(request(lock_mode::exclusive, 2), lock_answer::granted);
+  EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::die);
+  l.release_requested(lock_mode::exclusive);
+  EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::granted);
 }
 
 // Two transactions give one row the same new keys.

@@ -93,6 +93,18 @@ void database::start(session& me) {
   me.core->begin(me.age, options_.sample_every != 0 && me.transactions % options_.sample_every == 0);
 }
 
+bool database::end_for_good(session& me) {
+  bool sound = true;
+  try {
+    sound = me.core->is_sound();
+  } catch (...) {
+    me.core->roll_back(abort_reason::rolled_back);
+    throw;
+  }
+  me.core->roll_back(sound ? abort_reason::rolled_back : abort_reason::row_changed);
+  return sound;
+}
+
 transaction_counts database::counts() const {
   transaction_counts sum;
   sessions_.for_each([&sum](std::uint32_t, const session& one) {

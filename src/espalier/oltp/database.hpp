@@ -388,18 +388,25 @@ class database {
         me.core->commit();
         return true;
       } catch (const restart& r) {
-        me.core->roll_back(r.why);
-        if (r.why == abort_reason::rolled_back) return false;
+        if (r.of != me.core.get()) {
+          me.core->roll_back(abort_reason::rolled_back);
+          throw;
+        }
+        if (r.why == abort_reason::rolled_back) {
+          if (end_for_good(me)) return false;
+        } else {
+          me.core->roll_back(r.why);
+        }
       } catch (...) {
-        // Under Silo an attempt may see what no transaction can: then it is not the program's fault.
-        const bool sound = me.core->is_sound();
-        me.core->roll_back(sound ? abort_reason::rolled_back : abort_reason::row_changed);
-        if (sound) throw;
+        if (end_for_good(me)) throw;
       }
     }
   }
   void begin(session& me);
   void start(session& me);
+  /// Rolls the attempt back that the program has ended. False if it may have seen what no transaction can, as under Silo: then
+  /// that was not the program's fault. Throws std::bad_alloc, when it is rolled back.
+  bool end_for_good(session& me);
 
   database_options options_;
   any_placement rows_;

@@ -180,7 +180,7 @@ void transaction_core::end() noexcept {
 
 void transaction_core::commit() {
   assert(is_running());
-  if (doomed_) throw restart{*doomed_};
+  if (doomed_) throw restart{*doomed_, this};
   if (failed_ != nullptr) std::rethrow_exception(failed_);
   if (!locks()) commit_silo();
   // From here on nothing fails.
@@ -849,10 +849,10 @@ void transaction_core::commit_silo() {
   bool holds = false;
   abort_reason why = abort_reason::row_changed;
   try {
-    holds = reads_hold();
+    holds = reads_hold(true);
     if (holds) {
       why = abort_reason::range_changed;
-      holds = ranges_hold();
+      holds = ranges_hold(true);
     }
   } catch (...) {
     for (const std::uint32_t w : writes_) accesses_[w].of->lock->unlock_number();
@@ -883,26 +883,21 @@ void transaction_core::install() noexcept {
   }
 }
 
-bool transaction_core::is_sound() noexcept {
+bool transaction_core::is_sound() {
   // The program has caught the end of the attempt, and has thrown another exception.
   if (doomed_ && *doomed_ != abort_reason::rolled_back) return false;
-  if (locks()) return true;
-  try {
-    return reads_hold() && ranges_hold();
-  } catch (...) {
-    return true;  // no memory to look: the program's exception says more
-  }
+  return locks() || (reads_hold(false) && ranges_hold(false));
 }
 
-bool transaction_core::reads_hold() const noexcept {
-  return std::all_of(accesses_.begin(), accesses_.end(), [](const access& a) {
+bool transaction_core::reads_hold(bool locked) const noexcept {
+  return std::all_of(accesses_.begin(), accesses_.end(), [locked](const access& a) {
     if (!a.read) return true;
     const std::uint64_t now = a.of->lock->number();
-    return a.number == (a.writes ? now & ~row_lock::locked : now);
+    return a.number == (locked && a.writes ? now & ~row_lock::locked : now);
   });
 }
 
-bool transaction_core::ranges_hold() {
+bool transaction_core::ranges_hold(bool locked) {
   for (const range& one : ranges_) {
     std::size_t n = 0;
     bool same = true;
@@ -913,7 +908,8 @@ bool transaction_core::ranges_hold() {
       const bool own = at != none && (accesses_[at].inserted || has_linked(*one.in, key, accesses_[at]));
       if (own) return true;
       const std::uint64_t now = r->lock->number();
-      const bool locked_by_other = (now & row_lock::locked) != 0 && (at == none || !accesses_[at].writes);
+      const bool locked_by_other =
+          (now & row_lock::locked) != 0 && (!locked || at == none || !accesses_[at].writes);
       // Absent and not locked: its transaction will find what this one has locked.
       if (!locked_by_other && (now & row_lock::absent) != 0) return true;
       same = !locked_by_other && n < one.count && range_rows_[one.first + n] == r;

@@ -109,6 +109,7 @@ struct shared_state {
 /// std::exception. A program that catches it all the same must not use the transaction any more.
 struct restart {
   abort_reason why;
+  const void* of;  ///< the transaction: the function of one database may use that of another one
 };
 
 /// A unique index has the key of another row.
@@ -160,8 +161,8 @@ class transaction_core {
   /// Throws restart, what a change has thrown, and std::bad_alloc.
   void commit();
   void roll_back(abort_reason why) noexcept;
-  /// Whether what the attempt has read was there at one moment.
-  [[nodiscard]] bool is_sound() noexcept;
+  /// Whether what the attempt has read was there at one moment. Throws std::bad_alloc.
+  [[nodiscard]] bool is_sound();
   [[noreturn]] void ask_for_roll_back() { give_up(abort_reason::rolled_back); }
   [[nodiscard]] bool is_running() const noexcept { return guard_.has_value(); }
 
@@ -273,8 +274,9 @@ class transaction_core {
 
   [[nodiscard]] bool locks() const noexcept { return shared_.by != protocol::silo; }
   [[noreturn]] void give_up(abort_reason why) {
-    doomed_ = why;
-    throw restart{why};
+    if (!doomed_)
+      doomed_ = why;  // what the program does after it has caught the end of the attempt, tells nothing
+    throw restart{*doomed_, this};
   }
   [[nodiscard]] std::byte* contents(const access& a) const noexcept {
     return locks() || a.copy == nullptr ? a.of->data : a.copy;
@@ -338,8 +340,9 @@ class transaction_core {
   void remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at);
   void remove_and_unlock(index_base& in, std::uint64_t key, row* r);
   void commit_silo();
-  [[nodiscard]] bool reads_hold() const noexcept;
-  [[nodiscard]] bool ranges_hold();
+  /// Locked: by this attempt, which commits. Else a lock on a row that it writes is of another one, whose rows come one by one.
+  [[nodiscard]] bool reads_hold(bool locked) const noexcept;
+  [[nodiscard]] bool ranges_hold(bool locked);
   void install() noexcept;
   void remove_from_index(const index_change& c) noexcept;
   void remove_now(index_base& in, std::uint64_t key, row* r);
