@@ -134,8 +134,8 @@ class row_lock {
   std::uint64_t oldest_ = no_age;   ///< of the holders
   std::uint64_t waiting_ = no_age;  ///< the oldest that waits
   std::atomic<std::uint64_t> number_{0};
-  std::uint64_t turned_away_ =
-      no_age;               ///< the oldest that died when oldest_ may have been of one that has left
+  /// The oldest that died while `oldest_` may have been that of a holder that had left.
+  std::uint64_t turned_away_ = no_age;
   bool some_left_ = false;  ///< of the holders, while others stay
 };
 

@@ -274,8 +274,8 @@ class transaction_core {
 
   [[nodiscard]] bool locks() const noexcept { return shared_.by != protocol::silo; }
   [[noreturn]] void give_up(abort_reason why) {
-    if (!doomed_)
-      doomed_ = why;  // what the program does after it has caught the end of the attempt, tells nothing
+    // What a program does after it has caught the end of the attempt tells nothing.
+    if (!doomed_) doomed_ = why;
     throw restart{*doomed_, this};
   }
   [[nodiscard]] std::byte* contents(const access& a) const noexcept {
