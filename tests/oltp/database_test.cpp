@@ -365,7 +365,7 @@ TEST_P(databases, scans_stop_and_nest) {
 TEST(transactions, that_begin_later_are_younger_for_years) {
   constexpr std::uint64_t day = std::uint64_t{3'000'000'000} * 24 * 3600;
   std::uint64_t former = 0;
-  for (const std::uint64_t days : {1, 2, 17, 18, 36, 365, 1000, 4000}) {
+  for (const std::uint64_t days : {1U, 2U, 17U, 18U, 36U, 365U, 1000U, 4000U}) {
     const std::uint64_t one = age_at(days * day, 7, 0);
     EXPECT_LT(former, one) << days;
     EXPECT_LT(one, age_at(days * day, 8, 0)) << days;
