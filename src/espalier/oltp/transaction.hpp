@@ -185,12 +185,12 @@ class transaction_core {
   void update(const found& one, Change&& change) {
     whole([&] {
       make_writable(one);
-      const former_keys keys{*this, keys_.size()};
+      const former_keys former(*this);
       note_keys(one.access);
       accesses_[one.access].changing = true;
       change(contents(accesses_[one.access]));
       accesses_[one.access].changing = false;
-      follow_keys(one.access, keys.base);
+      follow_keys(one.access, former.base);
     });
   }
   void erase(const found& one);
@@ -231,11 +231,11 @@ class transaction_core {
     bool writes = false;
     bool inserted = false;
     bool erased = false;
-    bool changing = false;  ///< the program's function of an update runs
-    bool listed = false;    ///< in the part of a range that drop_duplicates() looks at
-    bool read = false;      ///< Silo: the number is validated
-    std::uint32_t last_change = ~std::uint32_t{0};  ///< in changes_
-    std::uint64_t number = 0;                       ///< Silo: when it was read
+    bool changing = false;             ///< the program's function of an update runs
+    bool listed = false;               ///< in the part of a range that drop_duplicates() looks at
+    bool read = false;                 ///< Silo: the number is validated
+    std::uint32_t last_change = none;  ///< in changes_
+    std::uint64_t number = 0;          ///< Silo: when it was read
     std::byte* copy = nullptr;  ///< locking: the former contents; Silo: the contents as the attempt has them
   };
   /// A change of an index: undone by an abort, or done by the commit.
@@ -313,11 +313,11 @@ class transaction_core {
   /// What note_keys() has added is of one update, also where it ends by an exception.
   struct former_keys {
     transaction_core& t;
-    std::size_t base;
-    former_keys(transaction_core& of, std::size_t size) noexcept : t(of), base(size) {}
+    const std::size_t base;
+    explicit former_keys(transaction_core& of) noexcept : t(of), base(of.keys_.size()) {}
     former_keys(const former_keys&) = delete;
     former_keys& operator=(const former_keys&) = delete;
-    ~former_keys() { t.keys_.erase(t.keys_.begin() + static_cast<std::ptrdiff_t>(base), t.keys_.end()); }
+    ~former_keys() { t.keys_.resize(base); }
   };
   void note_keys(std::uint32_t at);
   void follow_keys(std::uint32_t at, std::size_t keys);
