@@ -47,7 +47,7 @@ install(FILES
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 set(modules espalier-map)
 if(TARGET espalier)
-  list(APPEND modules espalier espalier-oltp)
+  list(APPEND modules espalier espalier-cache espalier-oltp)
 endif()
 foreach(module IN LISTS modules)
   configure_file(cmake/${module}.pc.in "${PROJECT_BINARY_DIR}/${module}.pc" @ONLY)
