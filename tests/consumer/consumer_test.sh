@@ -112,6 +112,17 @@ done
 
 only=()
 
+echo "with a component that there is none of"
+if configured "$here" nosuch "$compiler" -DLIBRARY=nosuch; then echo "it is found"; exit 1; fi
+tr -s '\n ' ' ' <"$work/configure.log" | grep -q 'it has no component nosuch; its components are map, cache, espalier' ||
+  { cat "$work/configure.log"; exit 1; }
+if command -v clang++-14 >/dev/null; then
+  echo "with libc++, which the installed library was not compiled with"
+  configured "$here" libcxx clang++-14 -DLIBRARY=map -DCMAKE_CXX_FLAGS=-stdlib=libc++ || { cat "$work/configure.log"; exit 1; }
+  if cmake --build "$work/libcxx" --target host >"$work/mixed.log" 2>&1; then echo "it links a library of the other"; exit 1; fi
+  grep -q 'espalier_needs_map_source_with_libcxx' "$work/mixed.log" || { cat "$work/mixed.log"; exit 1; }
+fi
+
 echo "with what is refused"
 # What must not compile, and what the compiler then says.
 cat >"$work/refused.cpp" <<'END'
@@ -143,6 +154,9 @@ done
 for cxx in "$compiler" ${clang:+"$clang"}; do
   said=$("$cxx" -std=c++17 -fsyntax-only -I"$work/prefix/include" "$work/first.cpp" 2>&1 | grep -m 1 'error: ' || true)
   [[ $said == *'compile with -std=c++20'* ]] || { echo "$said"; echo "it does not name the language level"; exit 1; }
+  said=$("$cxx" -std=c++20 -fno-exceptions -fsyntax-only -I"$work/prefix/include" "$work/first.cpp" 2>&1 |
+    grep -m 1 'error: ' || true)
+  [[ $said == *'compile without -fno-exceptions'* ]] || { echo "$said"; echo "it does not name exceptions"; exit 1; }
 done
 
 echo "with pkg-config"
@@ -161,6 +175,9 @@ for module in espalier espalier-map; do
 done
 # shellcheck disable=SC2046 # as above
 "$compiler" -std=c++20 "$here/transfers.cpp" $(pkg-config --cflags --libs espalier-oltp) -o "$work/with_pkg_config"
+LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
+# shellcheck disable=SC2046 # as above
+"$compiler" -std=c++20 "$here/cached.cpp" $(pkg-config --cflags --libs espalier-cache) -o "$work/with_pkg_config"
 LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
 
 # What is installed runs on processors older than this one, whose flags all maps are compiled with.

@@ -281,5 +281,8 @@ const char espalier_needs_map_source_with_address_sanitizer = 0;
 #elif defined(ESPALIER_THREAD_SANITIZER)
 const char espalier_needs_map_source_with_thread_sanitizer = 0;
 #endif
+#if defined(_LIBCPP_VERSION)
+const char espalier_needs_map_source_with_libcxx = 0;
+#endif
 
 }  // namespace espalier

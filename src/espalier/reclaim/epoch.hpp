@@ -221,5 +221,10 @@ extern "C" const char espalier_needs_map_source_with_thread_sanitizer;
 [[gnu::used]] inline const char* const compiled_with_sanitizer =
     &espalier_needs_map_source_with_thread_sanitizer;
 #endif
+// The library throws and takes types of its C++ library. The package has it with one: g++'s, as a rule.
+#if defined(_LIBCPP_VERSION)
+extern "C" const char espalier_needs_map_source_with_libcxx;
+[[gnu::used]] inline const char* const compiled_with_libcxx = &espalier_needs_map_source_with_libcxx;
+#endif
 
 }  // namespace espalier
