@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "apps/common/exit_status.hpp"
@@ -22,6 +23,14 @@ const sim::transactional_spec& transactions_of(const sim::machine_spec& machine)
         "the machine {} has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have",
         machine.name));
   return *machine.transactions;
+}
+
+std::string too_short(std::uint64_t operations, unsigned threads, std::uint64_t steps) {
+  constexpr std::uint64_t least_a_thread = 20;
+  const std::uint64_t least = least_a_thread * threads;
+  if (operations * std::max<std::uint64_t>(steps, 1) >= least) return "";
+  return fmt::format("Too short: {} operations by {} threads; a verdict takes {}.", operations, threads,
+                     least);
 }
 
 const study& find_study(const std::string& name) {

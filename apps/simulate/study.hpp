@@ -51,6 +51,9 @@ struct study {
 /// Of a machine that has transactions. Throws usage_error for another.
 [[nodiscard]] const sim::transactional_spec& transactions_of(const sim::machine_spec& machine);
 
+/// Why so few operations support no verdict; empty if there are enough. `steps` is what one operation repeats.
+[[nodiscard]] std::string too_short(std::uint64_t operations, unsigned threads, std::uint64_t steps = 1);
+
 /// By name. Throws usage_error with the available names.
 [[nodiscard]] const study& find_study(const std::string& name);
 

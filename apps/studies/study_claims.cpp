@@ -420,6 +420,8 @@ std::vector<finding> judge_all(const std::vector<claim>& claims, const readings&
       } else if (another_machine && !c.elsewhere) {
         j = {fmt::format("{} The paper has it on {}, which this machine is not.", j.sentence, c.machine),
              agreement::not_measurable};
+      } else if (!measured.unjudged.empty() && j.verdict != agreement::not_measurable) {
+        j = {fmt::format("{} {}", j.sentence, measured.unjudged), agreement::not_measurable};
       }
       findings.push_back({c.paper, k, std::move(j)});
     }

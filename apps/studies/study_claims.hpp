@@ -47,6 +47,8 @@ class readings {
     return found == all_.end() ? nullptr : &found->second;
   }
   [[nodiscard]] const std::string& machine() const noexcept { return machine_; }
+  /// Why they support no verdict; empty where they do.
+  std::string unjudged;
 
  private:
   std::string machine_;

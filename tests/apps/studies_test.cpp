@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "apps/studies/atc18/claims.hpp"
+#include "apps/studies/dps/claims.hpp"
 #include "apps/studies/malloc_speed/figures.hpp"
 #include "apps/studies/malloc_tsx/figures.hpp"
 
@@ -239,6 +240,44 @@ TEST(atc18_study, claims_speak_of_maps_that_their_figure_measures) {
     }
     for (const finding& found : judge_all(f.claims, all, f.keys))
       EXPECT_THAT(found.ours.sentence, Not(HasSubstr("Not measured"))) << f.id << ": " << found.ours.sentence;
+  }
+}
+
+TEST(atc18_study, judges_nothing_over_readings_that_are_too_short) {
+  for (const atc18::figure& f : atc18::figures()) {
+    readings all;
+    all.unjudged = "Too short.";
+    for (const auto& group : f.groups) {
+      for (const atc18::subject& s : group) {
+        for (const std::uint64_t keys : f.keys) all.add(s.name(), keys, steady(100));
+      }
+    }
+    for (const finding& found : judge_all(f.claims, all, f.keys))
+      EXPECT_EQ(found.ours.verdict, unknown) << f.id;
+  }
+}
+
+TEST(dps_study, judges_nothing_over_readings_that_are_too_short) {
+  const dps::setting where{.threads = {1, 10, 20, 40, 80}, .few_keys = 1024, .many_keys = 1U << 18U};
+  for (const bool short_run : {false, true}) {
+    dps::results measured;
+    std::size_t judged = 0;
+    for (const dps::page& p : dps::pages_of(where)) {
+      for (const dps::panel& of : p.panels) {
+        for (const dps::load& l : of.loads) {
+          for (const std::string& how : of.techniques)
+            measured.add(l, how, {.speed = 1, .costs = {}, .unjudged = short_run ? "Too short." : ""});
+        }
+      }
+      for (const judged_claim& c : p.judge(measured)) {
+        const bool counts_alone = c.claim.find("cache operations") != std::string::npos;
+        if (!counts_alone && c.ours.verdict != unknown) ++judged;
+        if (short_run && !counts_alone) {
+          EXPECT_THAT(c.ours.sentence, HasSubstr("Too short.")) << c.claim;
+        }
+      }
+    }
+    EXPECT_EQ(judged == 0, short_run);
   }
 }
 
@@ -584,6 +623,9 @@ TEST(malloc_tsx_claims, sizes_are_held_against_others) {
     }
     EXPECT_THAT(judge_ring(all, 128, here)[0].ours.sentence, HasSubstr("no size was measured")) << only;
     EXPECT_EQ(judge_ring(all, 128, here)[0].ours.verdict, unknown) << only;
+    if (only == 560) {
+      EXPECT_EQ(judge_ring(all, 128, here)[3].ours.verdict, unknown) << "no malloc has a bad index there";
+    }
     EXPECT_EQ(judge_tree(all, here)[0].ours.verdict, unknown) << only;
   }
 }

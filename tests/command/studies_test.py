@@ -273,7 +273,7 @@ class Eunomia(StudyCase):
 
     VERB = "simulate"
     NAME = "eunomia"
-    OPTIONS = ("--keys", "100", "--operations", "80", "--threads", "1,4")
+    OPTIONS = ("--keys", "100", "--operations", "76", "--threads", "1,4")
     PAGES = ["skew", "aborts", "changes", "threads", "puts", "distributions", "ladder", "memory"]
 
     def test_each_figure_has_a_page_that_is_called_simulated(self) -> None:
@@ -287,6 +287,12 @@ class Eunomia(StudyCase):
             for finding in figure["findings"]:
                 self.assertEqual(finding["machine"], "e5_2650_htm")
         self.assertLessEqual(max(map(len, self.done.stdout.splitlines())), 120)
+
+    def test_a_short_run_says_so_and_judges_nothing(self) -> None:
+        findings = [finding for figure in self.results["study"]["figures"] for finding in figure["findings"]]
+        self.assertEqual({finding["verdict"] for finding in findings}, {"not measurable here"})
+        self.assertTrue(any("Too short: 76 operations by 4 threads; a verdict takes 80." in finding["ours"]
+                            for finding in findings), findings)
 
     def test_a_map_is_simulated_once_under_a_load_or_named_as_missing(self) -> None:
         measured = [(b["map"], b["distribution"], b["mix"], b["threads"]) for b in self.results["benchmarks"]]

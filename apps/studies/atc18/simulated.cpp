@@ -134,6 +134,7 @@ class simulated_study {
     const std::string& machine = p.machine.name;
     const bool papers = std::ranges::find(papers_machines, machine) != papers_machines.end();
     app::readings measured(papers ? machine : "");
+    measured.unjudged = too_short(o_.operations, p.threads.front());
     for (const std::uint64_t keys : app::keys_of(f, only_)) {
       // A copy of the plan with the panel's name.
       const auto plan = std::make_shared<workload::workload_plan>(*plans_.at(keys));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace espalier::app::dps {
@@ -107,6 +108,7 @@ class judging {
     const load_reading* const x = find(a);
     const load_reading* const y = find(b);
     if (x == nullptr || y == nullptr) return unmeasured(x == nullptr ? a : b);
+    if (const auto why = unjudged(*x, *y)) return *why;
     return {fmt::format("An operation of {} misses {:.2f} lines, of {} {:.2f}.", text(a), x->costs.misses(),
                         text(b), y->costs.misses()),
             x->costs.misses() >= ratio * y->costs.misses() ? agreement::agrees : agreement::differs};
@@ -114,6 +116,7 @@ class judging {
   [[nodiscard]] judgement moves_at_most(const side& a, double lines) const {
     const load_reading* const x = find(a);
     if (x == nullptr) return unmeasured(a);
+    if (const auto why = unjudged(*x, *x)) return *why;
     return {fmt::format("An operation of {} moves {:.2f} lines between sockets.", text(a),
                         x->costs.remote_transfers),
             x->costs.remote_transfers <= lines ? agreement::agrees : agreement::differs};
@@ -122,7 +125,8 @@ class judging {
   [[nodiscard]] static judgement all_of(const std::vector<judgement>& parts) {
     judgement all{"", agreement::agrees};
     for (const judgement& part : parts) {
-      all.sentence += (all.sentence.empty() ? "" : " ") + part.sentence;
+      if (all.sentence.find(part.sentence) == std::string::npos)
+        all.sentence += (all.sentence.empty() ? "" : " ") + part.sentence;
       if (part.verdict == agreement::not_measurable || all.verdict == agreement::agrees)
         all.verdict = part.verdict;
     }
@@ -141,6 +145,11 @@ class judging {
   [[nodiscard]] static judgement unmeasured(const side& s) {
     return {fmt::format("Not measured: {}.", text(s)), agreement::not_measurable};
   }
+  [[nodiscard]] static std::optional<judgement> unjudged(const load_reading& x, const load_reading& y) {
+    const std::string& why = x.unjudged.empty() ? y.unjudged : x.unjudged;
+    if (why.empty()) return std::nullopt;
+    return judgement{why, agreement::not_measurable};
+  }
   [[nodiscard]] static std::string costs(const side& s, const load_reading& r) {
     return fmt::format(
         "{:.2f} lines from other sockets, {:.2f} from other cores, {:.2f} from memory and {:.0f} stalled "
@@ -153,6 +162,7 @@ class judging {
     const load_reading* const x = find(a);
     const load_reading* const y = find(b);
     if (x == nullptr || y == nullptr) return unmeasured(x == nullptr ? a : b);
+    if (const auto why = unjudged(*x, *y)) return *why;
     const double ratio = x->speed / y->speed;
     const bool agrees = holds(ratio);
     std::string sentence = fmt::format("{} has {:.2f} times the throughput of {}.", text(a), ratio, text(b));

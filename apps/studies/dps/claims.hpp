@@ -65,6 +65,8 @@ struct operation_counts {
 struct load_reading {
   double speed = 0;  ///< operations a second
   operation_counts costs;
+  /// Why it supports no verdict; empty where it does.
+  std::string unjudged{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
 };
 
 class results {

@@ -376,7 +376,8 @@ class simulated_dps {
                   .costs = {.remote_transfers = m.per_operation(c.remote_transfers),
                             .local_transfers = m.per_operation(c.local_transfers),
                             .memory_lines = m.per_operation(c.local_dram + c.remote_dram),
-                            .stall_cycles = m.per_operation(c.stall_cycles)}});
+                            .stall_cycles = m.per_operation(c.stall_cycles)},
+                  .unjudged = too_short(m.operations, l.threads, l.lines)});
     nlohmann::ordered_json one = study_entry(fmt::format("dps/{}/{}", how, l.name()), l.threads, m);
     one["technique"] = how;
     one["items_per_second"] = m.operations_per_second();

@@ -33,6 +33,10 @@ constexpr std::uint64_t usual_keys = 100'000;
 constexpr std::uint64_t usual_operations = 30'000;
 const std::vector<unsigned> papers_steps{1, 4, 8, 16, 20};
 
+std::uint64_t operations_of(const study_options& o) {
+  return o.given("--operations") ? o.operations : usual_operations;
+}
+
 app::eunomia::setting setting_of(const study_options& o) {
   const study_place& place = o.places.front();
   static_cast<void>(transactions_of(place.machine));
@@ -44,6 +48,7 @@ app::eunomia::setting setting_of(const study_options& o) {
   std::erase_if(where.threads, [&](unsigned n) { return n > place.machine.hardware_threads(); });
   std::ranges::sort(where.threads);
   where.threads.erase(std::ranges::unique(where.threads).begin(), where.threads.end());
+  if (!where.threads.empty()) where.unjudged = too_short(operations_of(o), where.threads.back());
   return where;
 }
 
@@ -126,16 +131,13 @@ class simulated_eunomia {
                                      .machine = o_.places.front().machine,
                                      .threads = {l.threads},
                                      .pinning = pinning(),
-                                     .operations = operations(),
-                                     .warm_up = operations(),
+                                     .operations = operations_of(o_),
+                                     .warm_up = operations_of(o_),
                                      .seed = o_.seed};
     measured_.push_back(run_simulation(request, [](std::size_t, std::size_t, const std::string&) {}).front());
     results_.add(l, map, reading_of(measured_.back()));
   }
 
-  [[nodiscard]] std::uint64_t operations() const {
-    return o_.given("--operations") ? o_.operations : usual_operations;
-  }
   /// The paper distributes its threads equally over the sockets.
   [[nodiscard]] sim::pinning pinning() const {
     return o_.given("--pin") ? o_.pinning : sim::pinning::scatter;

@@ -227,7 +227,9 @@ judgement index_aware_is_never_hit(const view& v, std::uint64_t nodes) {
 }
 
 judgement chance_is_between(const view& v) {
-  if (const auto missing = lacking(v, {}, {random_padding, v.in.glibc, index_aware})) return *missing;
+  // At other sizes none of the three puts too many blocks at one index.
+  if (const auto missing = lacking(v, {need::bad_sizes}, {random_padding, v.in.glibc, index_aware}))
+    return *missing;
   const auto hit = v.all.overloaded(random_padding, v.in.ways).size();
   const auto without = v.all.overloaded(v.in.glibc, v.in.ways).size();
   const auto ours = v.all.overloaded(index_aware, v.in.ways).size();
@@ -236,7 +238,6 @@ judgement chance_is_between(const view& v) {
       hit, v.count(), without, v.in.glibc, ours);
   bool between = ours <= hit && hit <= without;
   if (!v.transactions()) return judged(sentence, between && ours < hit);
-  if (const auto missing = lacking(v, {need::bad_sizes}, {})) return *missing;
   const auto over = [&](std::string_view malloc) {
     return v.mean_ratio(v.bad, {malloc, tle}, {v.in.glibc, tle});
   };
