@@ -478,6 +478,57 @@ TEST(ByteCache, WhatHasEndedGoesBeforeWhatHasNot) {
   for (std::size_t i = 0; i < 10'000; ++i) ASSERT_TRUE(t.value("kept " + key_of(i)));
 }
 
+TEST(ByteCache, WhatHasEndedAmongWhatHasNotGoesFirst) {
+  timed t(4 * mib);
+  const std::string value(100, 'v');
+  // Of about one lifetime, so that they lie in the same segments.
+  for (std::size_t i = 0; i < 20'000; ++i) {
+    const bool stays = i % 4 == 0;
+    t.store((stays ? "kept " : "short ") + key_of(i), value, {.expires = stays ? 160U : 105U});
+  }
+  t.seconds = 106;
+  for (std::size_t i = 0; i < 14'000; ++i) t.store("new " + key_of(i), value);
+  EXPECT_EQ(t.cache.statistics().evictions, 0U);
+  for (std::size_t i = 0; i < 20'000; i += 4) ASSERT_TRUE(t.value("kept " + key_of(i)));
+}
+
+TEST(ByteCache, WhatHasEndedLeavesTheCounts) {
+  timed t;
+  const std::string apart(100'000, 'a');
+  t.store("kept", "1");
+  const std::uint64_t bytes = t.cache.statistics().entry_bytes;
+  for (std::size_t i = 0; i < 1'000; ++i) t.store(key_of(i), "1", {.expires = 105});
+  t.store("touched", "1", {.expires = 200});
+  t.store("large", apart, {.expires = 105});
+  t.amend("touched", {.expires = 105});
+  t.seconds = 105;
+  EXPECT_EQ(t.cache.statistics().entries, 1'003U);
+  t.cache.reclaim_ended(0);
+  EXPECT_EQ(t.cache.statistics().entries, 1'003U);
+  t.cache.reclaim_ended();
+  EXPECT_EQ(t.cache.statistics().entries, 1U);
+  EXPECT_EQ(t.cache.statistics().expired, 1'002U);
+  // What is apart waits for readers, which there are none of.
+  for (int i = 0; i < 10 && t.cache.statistics().entry_bytes != bytes; ++i) t.store("kept", apart);
+  t.store("kept", "1");
+  t.cache.flush();
+  t.cache.reclaim_ended();
+  EXPECT_EQ(t.cache.statistics().entries, 0U);
+}
+
+TEST(ByteCache, WhatEndsOneByOneMakesRoomSoon) {
+  // A segment is looked at when a part of it has ended, and not each second.
+  timed t(mib, false);
+  const std::string value(1'000, 'v');
+  std::uint32_t i = 0;
+  while (t.store(key_of(i), value, {.expires = 110 + i}).outcome == cache_outcome::done) ++i;
+  std::uint32_t stored = 0;
+  for (t.seconds = 110; t.seconds < 110 + i; ++t.seconds) {
+    if (t.store("new " + key_of(t.seconds), value).outcome == cache_outcome::done) ++stored;
+  }
+  EXPECT_GT(stored, i * 8 / 10) << "room for each that has ended";
+}
+
 TEST(ByteCache, AReaderKeepsItsValueWhileItIsOverwrittenAndEvicted) {
   timed t(2 * mib);
   const std::string value(100, 'r');
@@ -587,6 +638,83 @@ TEST(ByteCache, AFlushMakesRoomForAsMuchAgain) {
     t.cache.flush();
     t.seconds = 101 + static_cast<std::uint32_t>(i);
     EXPECT_EQ(fill(), first);
+  }
+}
+
+/// A cache that evicts nothing, filled again and again with entries of one size.
+struct refilled : timed {
+  refilled(std::size_t limit, std::size_t bytes) : timed(limit, false), value(bytes, 'v') {}
+
+  std::string value;
+  std::size_t next = 0;
+  std::vector<std::size_t> there;
+
+  /// Stores new keys until one is refused. Of a hundred ones all but one end after ten seconds, if they are to.
+  void fill(bool is_short = false) {
+    while (true) {
+      const std::uint32_t end = is_short && next % 100 != 0 ? seconds + 10 : seconds + 50;
+      if (store(key_of(next), value, {.expires = is_short ? end : cache_entry::never}).outcome !=
+          cache_outcome::done)
+        return;
+      there.push_back(next++);
+    }
+  }
+  /// Erases one in n.
+  void erase_one_in(std::size_t n) {
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      if (i % n == 0)
+        EXPECT_TRUE(erase(key_of(there[i])));
+      else
+        left.push_back(there[i]);
+    }
+    there = std::move(left);
+  }
+  void expect_all_there() {
+    for (const std::size_t i : there) ASSERT_TRUE(value_is_there(i)) << i;
+  }
+  bool value_is_there(std::size_t i) {
+    return cache.get(key_of(i), [&](const cache_entry& e) { EXPECT_EQ(e.value, value); });
+  }
+};
+
+TEST(ByteCache, WhatIsFreeCanBeUsedAgain) {
+  const bool is_long = test::environment_number("ESPALIER_STRESS_SCALE", 1) > 5;
+  for (const std::size_t mebibytes : {1, 2, 3, 5, 8, 13, 21, 34, 64}) {
+    if (mebibytes > 1 && !is_long) break;
+    for (const std::size_t bytes : {20, 100, 1'000}) {
+      SCOPED_TRACE(std::to_string(mebibytes) + " MiB, values of " + std::to_string(bytes));
+      refilled r(mebibytes * mib, bytes);
+      r.fill();
+      const std::size_t first = r.there.size();
+      // A segment is left for copies, one is open, and of each of them a sixteenth may be holes.
+      const std::size_t least =
+          first * 9 / 10 - 2 * std::max(mebibytes * 1024, std::size_t{32 * 1024}) / (bytes + 20);
+      for (const std::size_t one_in : {2, 5, 1, 10, 2}) {
+        SCOPED_TRACE("one in " + std::to_string(one_in) + " erased");
+        r.erase_one_in(one_in);
+        r.fill();
+        ASSERT_GE(r.there.size(), least);
+        r.expect_all_there();
+      }
+      r.cache.flush();
+      r.there.clear();
+      r.fill(true);
+      ASSERT_GE(r.there.size(), least * 9 / 10) << "after a flush";
+      for (int round = 0; round < 2; ++round) {
+        r.expect_all_there();
+        r.seconds += 10;
+        std::erase_if(r.there, [](std::size_t i) { return i % 100 != 0; });
+        r.fill(true);
+        ASSERT_GE(r.there.size(), least * 9 / 10) << "99 of 100 have ended";
+      }
+      // Entries of another size, of which more or fewer fit.
+      r.erase_one_in(1);
+      r.value.resize(bytes == 20 ? 1'000 : 20);
+      r.fill();
+      ASSERT_GE(r.there.size() * (r.value.size() + 20), least * (bytes + 20) / 2);
+      ASSERT_LE(r.cache.statistics().used_bytes, mebibytes * mib + 64 * 1024);
+    }
   }
 }
 

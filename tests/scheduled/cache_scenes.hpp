@@ -241,6 +241,17 @@ inline bool erase(byte_cache& c, std::string_view key) {
               [](char*, const cache_entry*) {})
              .what == kind::erase;
 }
+inline void touch(byte_cache& c, std::string_view key, std::uint32_t expires) {
+  c.change(
+      byte_cache::hashed(key),
+      [&](const cache_entry* now) {
+        cache_change change;
+        change.what = now != nullptr ? kind::amend : kind::keep;
+        change.expires = expires;
+        return change;
+      },
+      [](char*, const cache_entry*) {});
+}
 /// The fill of the value, which must be whole; 0: there is none.
 inline char get(byte_cache& c, std::string_view key) {
   char found = 0;
@@ -504,12 +515,14 @@ inline void large_values_come_and_go(scene& s) {
   });
 }
 
+/// One that evicts nothing.
+struct keeping_cache {
+  std::atomic<std::uint32_t> clock{1};
+  byte_cache c{{.memory_limit = smallest, .largest_entry = smallest / 2, .evicts = false, .clock = &clock}};
+};
+
 inline void without_evictions_all_stay(scene& s) {
-  struct keeping {
-    std::atomic<std::uint32_t> clock{1};
-    byte_cache c{{.memory_limit = smallest, .largest_entry = smallest / 2, .evicts = false, .clock = &clock}};
-  };
-  auto& all = s.make<keeping>();
+  auto& all = s.make<keeping_cache>();
   s.thread("one", [&all] {
     const auto fill = [&all](const std::string& prefix) {
       int stored = 0;
@@ -529,10 +542,14 @@ inline void without_evictions_all_stay(scene& s) {
     require(fill("n") >= stored / 2, "holes make room");
     for (int i = 0; i < stored; i += 4)
       require(get(all.c, "k" + std::to_string(i)) == 'v', "nothing is evicted");
-    all.c.flush();
-    all.clock = 2;
-    require(fill("f") == stored, "what was flushed makes room");
-    require(get(all.c, "k0") == 0, "what was flushed is gone");
+    for (int round = 0; round < 2; ++round) {
+      all.c.flush();
+      all.clock = 2;
+      require(fill("f") == stored, "what was flushed makes room");
+      require(get(all.c, "k0") == 0, "what was flushed is gone");
+    }
+    for (int i = 0; i < stored; ++i) erase(all.c, "f" + std::to_string(i));
+    require(fill("f") == stored, "what was erased makes room");
   });
 }
 
@@ -547,6 +564,85 @@ inline void what_has_ended_goes_first(scene& s) {
     one.clock = 5;
     fill("new", 60, cache_entry::never);
     require(one.c.statistics().evictions == 0, "what has ended makes room");
+  });
+}
+
+inline void what_has_ended_leaves_room(scene& s) {
+  auto& all = s.make<keeping_cache>();
+  s.thread("one", [&all] {
+    const auto fill = [&all](const std::string& prefix, std::uint32_t expires) {
+      int stored = 0;
+      while (store(all.c, prefix + std::to_string(stored), 7'900, 'v', expires).outcome ==
+             cache_outcome::done)
+        ++stored;
+      return stored;
+    };
+    const int stored = fill("k", 50);
+    // Not from the beginning: segments end here and there.
+    for (int i = 0; i < stored; ++i) {
+      if (i % 4 != 0) touch(all.c, "k" + std::to_string(i), 5);
+    }
+    all.clock = 5;
+    require(fill("m", 60) >= stored / 2, "what has ended by a touch makes room");
+    for (int i = 0; i < stored; i += 4)
+      require(get(all.c, "k" + std::to_string(i)) == 'v', "what has not ended is there");
+    all.clock = 50;
+    require(fill("n", 60) >= stored / 8, "what ends later makes room later");
+    all.clock = 60;
+    all.c.reclaim_ended();
+    require(all.c.statistics().entries == 0, "what has ended leaves the counts");
+  });
+}
+
+/// An entry of the main queue that three gets have asked for, and then none, while all others are asked for once.
+struct aged_cache : one_cache {
+  aged_cache() {
+    store(c, "hot", 7'900, 'h');
+    static_cast<void>(cached::get(c, "hot"));
+    fill(130);
+    for (int i = 0; i < 3; ++i) static_cast<void>(cached::get(c, "hot"));
+    fill(250);  // it has been passed over twice
+    is_hot = c.get("hot", [](const cache_entry&) {}, byte_cache::access::peek);
+    fill(200);
+  }
+  void fill(int many) {
+    for (int i = 0; i < many; ++i, ++next) {
+      store(c, std::to_string(next), 7'900, 'v');
+      static_cast<void>(cached::get(c, std::to_string(next)));
+    }
+  }
+  int next = 0;
+  bool is_hot = false;
+};
+
+inline void what_no_get_asks_for_goes_in_the_end(scene& s) {
+  auto& aged = s.make<aged_cache>();
+  s.thread("one", [&aged] {
+    require(aged.is_hot, "what gets ask for stays");
+    require(get(aged.c, "hot") == 0, "what they asked for long ago goes");
+  });
+}
+
+/// A key that comes back soon after it was evicted, and one that comes for the first time.
+struct returned_cache : one_cache {
+  returned_cache() {
+    int next = 0;
+    const auto fill = [&](int many) {
+      for (const int end = next + many; next < end; ++next) store(c, std::to_string(next), 7'900, 'v');
+    };
+    store(c, "returns", 7'900, 'r');
+    while (c.get("returns", [](const cache_entry&) {}, byte_cache::access::peek)) fill(1);
+    store(c, "returns", 7'900, 'r');
+    store(c, "comes", 7'900, 'c');
+    fill(200);
+  }
+};
+
+inline void what_returns_stays(scene& s) {
+  auto& returned = s.make<returned_cache>();
+  s.thread("one", [&returned] {
+    require(get(returned.c, "comes") == 0, "what is new and not asked for goes first");
+    require(get(returned.c, "returns") == 'r', "what was evicted lately is proven");
   });
 }
 
@@ -694,10 +790,17 @@ void for_each_long_scene(Visit&& visit) {
   visit("changes beside evictions", changes_outlive_evictions);
   visit("two evict", two_evict);
   visit("flush beside evictions", a_flush_outlives_evictions);
+  visit("room", room_that_was_not_used_is_counted_once);
+}
+/// Of one thread: all schedules are alike.
+template <class Visit>
+void for_each_lone_scene(Visit&& visit) {
   visit("ended", what_has_ended_goes_first);
+  visit("ended among others", what_has_ended_leaves_room);
+  visit("asked for long ago", what_no_get_asks_for_goes_in_the_end);
+  visit("returns", what_returns_stays);
   visit("large values", large_values_come_and_go);
   visit("no evictions", without_evictions_all_stay);
-  visit("room", room_that_was_not_used_is_counted_once);
 }
 
 }  // namespace espalier::sim::cached

@@ -39,4 +39,11 @@ TEST(cache, evicts_nothing_else) {
   });
 }
 
+TEST(cache, keeps_what_is_worth_it) {
+  sim::cached::for_each_lone_scene([](const char* name, void (*build)(sim::scene&)) {
+    SCOPED_TRACE(name);
+    sim::expect_kept(2, build, long_runs());
+  });
+}
+
 }  // namespace

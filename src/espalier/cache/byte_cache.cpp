@@ -93,6 +93,7 @@ struct byte_cache::state {
   std::uint32_t halfway = entry_log::none;            // a segment that is emptied in part
   std::uint32_t halfway_at = 0;                       // where the rest begins
   std::uint32_t ends_seen = 0;                        // the second in which ended segments were looked for
+  std::uint32_t next_to_reclaim = 0;                  // the segment at which reclaim_ended() goes on
   /// Bytes that come back when no reader can be in them any more.
   std::atomic<std::size_t> in_limbo{0};
 
@@ -162,12 +163,24 @@ struct byte_cache::state {
     }
     log.release(where, e.bytes());
   }
+  /// Takes out an entry, under the lock of its key. As leave() needs a guard.
+  void drop_ended(const entry& e, const table::found& f, std::uint64_t hash,
+                  epoch_domain::guard* guard) noexcept {
+    const location where = table::location_in(f.word);
+    entries.erase(hash, *f.at);
+    entries.count(-1);
+    add(expired);
+    if ((e.marks() & caching::is_fetched) == 0) add(expired_unfetched);
+    leave(e, where, guard);
+  }
 
   // What follows is under the mutex.
 
   [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime);
   [[nodiscard]] bool reserve_apart(std::size_t bytes);
   [[nodiscard]] std::uint32_t obtain();
+  void keep_spare() noexcept;
+  void drop_ended_of(std::uint32_t index, std::uint32_t second);
   /// How long one request has been at it.
   struct effort {
     unsigned evictions = 0;
@@ -206,7 +219,7 @@ location byte_cache::state::allocate(std::size_t bytes, queue in, unsigned lifet
 /// Makes room in the budget for pages of a value.
 bool byte_cache::state::reserve_apart(std::size_t bytes) {
   effort so_far;
-  while (!budget.try_take(bytes)) {
+  for (keep_spare(); !budget.try_take(bytes); keep_spare()) {
     if (!log.shrink_for(bytes) && !make_progress(bytes, so_far)) return false;
   }
   bytes_apart.fetch_add(bytes, std::memory_order_relaxed);  // relaxed: a count
@@ -216,12 +229,19 @@ bool byte_cache::state::reserve_apart(std::size_t bytes) {
 /// A free segment; one more is spare then.
 std::uint32_t byte_cache::state::obtain() {
   for (effort so_far;;) {
-    if (spare == entry_log::none) spare = log.take_free();
+    keep_spare();
     if (spare != entry_log::none) {
       if (const std::uint32_t index = log.take_free(); index != entry_log::none) return index;
     }
     if (!make_progress(log.segment_bytes(), so_far)) return entry_log::none;
   }
+}
+
+/// What has holes can be copied as long as there is a spare segment. So the first free one is it, before anything else gets
+/// memory and also where the budget is passed. A copy returns a segment for the one that it took.
+void byte_cache::state::keep_spare() noexcept {
+  if (spare == entry_log::none) spare = log.take_freed();
+  if (spare == entry_log::none) spare = log.take_free();
 }
 
 /// Frees memory, or waits for readers of what was freed. False: there is nothing to free, or they take too long.
@@ -254,15 +274,26 @@ bool byte_cache::state::evict(std::size_t bytes, unsigned threshold) {
     if (!log.find_ended(second))
       flushed.store(0, std::memory_order_relaxed);  // relaxed: no reader sees such an entry
   }
-  // Without a segment for survivors all would be evicted.
-  if (spare != entry_log::none) {
-    for (std::uint32_t i = log.take_loose(); i != entry_log::none; i = log.take_loose()) {
+  // An entry that is about to be refused is worth more copies than one for which others go.
+  for (const bool is_last : {false, true}) {
+    if (is_last && (options.evicts || !log.find_holes())) break;
+    unsigned looks = 0;
+    // Without a segment for survivors all would be evicted.
+    const auto take = [this] { return log.take_loose(spare == entry_log::none); };
+    for (std::uint32_t i = take(); i != entry_log::none; i = take()) {
       const auto& s = log[i];
-      // relaxed: a guess of what is worth it
-      if (entry_log::segment::is_worth_copying(s.live.load(std::memory_order_relaxed), s.end) ||
-          s.latest_end.load(std::memory_order_relaxed) <= second ||
-          flushed.load(std::memory_order_relaxed) != 0)
+      // relaxed, all of it: a guess of what is worth it
+      if (s.look_at.load(std::memory_order_relaxed) <= second) {
+        drop_ended_of(i, second);
+        ++looks;
+      }
+      if (entry_log::segment::is_worth_copying(
+              s.live.load(std::memory_order_relaxed), s.end,
+              is_last ? entry_log::segment::last_holes_one_in : entry_log::segment::holes_one_in) ||
+          s.is_flushed.load(std::memory_order_relaxed))
         return empty({i, true, 0, second}, none_is_enough);
+      constexpr unsigned most_looks = 16;
+      if (options.evicts && looks == most_looks) break;
     }
   }
   if (!options.evicts) return false;
@@ -325,13 +356,58 @@ bool byte_cache::state::move_or_drop(const entry& e, location where, std::uint64
     }
     if (!options.evicts) return false;
   }
+  if (gone) {
+    drop_ended(e, f, hash, &guard);
+    return true;
+  }
   entries.erase(hash, *f.at);
   entries.count(-1);
-  add(gone ? expired : evictions);
-  if ((e.marks() & caching::is_fetched) == 0) add(gone ? expired_unfetched : evicted_unfetched);
-  if (!gone) evicted.add(hash);
+  add(evictions);
+  if ((e.marks() & caching::is_fetched) == 0) add(evicted_unfetched);
+  evicted.add(hash);
   leave(e, where, &guard);
   return true;
+}
+
+/// Takes out the entries of a segment that have ended or were flushed, and notes when enough of the others will have for a
+/// look that is worth it. The tick is found to a factor of two of the time until then: a segment is looked at a few dozen
+/// times at most before it is copied, however long its entries live.
+void byte_cache::state::drop_ended_of(std::uint32_t index, std::uint32_t second) {
+  auto guard = domain.pin();
+  std::array<std::size_t, 33> left{};  // bytes of which the end is 2^(i-1) ticks away, and less than 2^i
+  const std::uint32_t end = log.written(index);
+  if (end == 0) return;
+  log.forget_ends(index);
+  for (std::uint32_t at = 0; at < end;) {
+    const location where = log.begin_of(index) + at / caching::location_unit;
+    const entry& e = log.entry_at(where);
+    const std::size_t bytes = e.bytes();
+    at += static_cast<std::uint32_t>(bytes);
+    if ((e.marks() & caching::is_filler) != 0) continue;
+    if (!is_gone(e, second)) {
+      const std::size_t apart = (e.marks() & caching::is_apart) != 0 ? e.apart().bytes : 0;
+      if (e.end() != cache_entry::never) left[std::bit_width(e.end() - second)] += bytes + apart;
+      continue;
+    }
+    if ((e.marks() & caching::is_apart) != 0) guard.reserve(1);
+    const std::uint64_t hash = hash_of(e.key());
+    const std::lock_guard held(entries.lock_of(hash));
+    const table::found f = entries.find_location(hash, where);
+    if (f.at != nullptr && is_gone(e, second)) drop_ended(e, f, hash, &guard);
+  }
+  const std::size_t one_in =
+      options.evicts ? entry_log::segment::holes_one_in : entry_log::segment::last_holes_one_in;
+  // relaxed: a count
+  const std::size_t live = log[index].live.load(std::memory_order_relaxed);
+  const std::size_t most = end / one_in * (one_in - 1);
+  const std::size_t enough = live > most ? live - most : 1;
+  std::size_t ended = 0;
+  for (unsigned i = 1; i < left.size(); ++i) {
+    ended += left[i];
+    if (ended < enough) continue;
+    log.note_end(log.begin_of(index), second + (std::uint32_t{1} << (i - 1)));
+    break;
+  }
 }
 
 /// Frees a segment that is complete. What is evicted one by one may be enough before its end; the rest is left for the next
@@ -463,11 +539,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     if (e != nullptr && s.is_gone(*e, second)) {
       s.count_gone(*e);
       may_leave();
-      s.entries.erase(key.hash, *f.at);
-      s.entries.count(-1);
-      state::add(s.expired);
-      if ((e->marks() & caching::is_fetched) == 0) state::add(s.expired_unfetched);
-      leave();
+      s.drop_ended(*e, f, key.hash, guard ? &*guard : nullptr);
       e = nullptr;
       f = {};
     }
@@ -493,8 +565,9 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
       if (c.version == 0 && (c.expires == seen.expires || (e->marks() & caching::has_end) != 0)) {
         e->set_marks(c.stale, c.claimed);
         if (c.expires != seen.expires) {
-          s.log.prolong(table::location_in(f.word), c.expires);
+          // In this order: what walks the segment sees the end, or notes nothing after it.
           e->set_end(c.expires);
+          s.log.note_end(table::location_in(f.word), c.expires);
         }
         return result;
       }
@@ -594,6 +667,18 @@ void byte_cache::flush() noexcept {
     s.flushed.store(s.next_version(), std::memory_order_release);  // order: flush, release
   });
   s.log.flush();
+}
+
+void byte_cache::reclaim_ended(std::size_t segments) noexcept {
+  state& s = *state_;
+  try {
+    for (std::size_t i = 0; i < std::min<std::size_t>(segments, s.log.size()); ++i) {
+      const std::lock_guard held(s.mutex);
+      s.drop_ended_of(s.next_to_reclaim, s.now());
+      s.next_to_reclaim = (s.next_to_reclaim + 1) % s.log.size();
+    }
+  } catch (const std::exception&) {  // the next call goes on
+  }
 }
 
 cache_statistics byte_cache::statistics() const {

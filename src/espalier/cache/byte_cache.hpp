@@ -87,8 +87,10 @@ struct cache_options {
 };
 
 struct cache_statistics {
+  /// Entries. One that has ended or was flushed counts until a change of its key, reclaim_ended(), or a change that needs
+  /// memory comes by it.
   std::uint64_t entries = 0;
-  std::uint64_t entry_bytes = 0;    ///< of the live entries, with what each takes beside key and value
+  std::uint64_t entry_bytes = 0;    ///< of these entries, with what each takes beside key and value
   std::uint64_t used_bytes = 0;     ///< of everything
   std::uint64_t table_bytes = 0;    ///< of the hash table
   std::uint64_t segments = 0;       ///< in use
@@ -180,6 +182,10 @@ class byte_cache {
     for (std::size_t bucket = 0; goes_on && bucket < buckets(); ++bucket)
       goes_on = each_of(bucket, std::addressof(visit), call);
   }
+
+  /// Takes what has ended out of the next so many segments, all of them if there are fewer, so that statistics count it no
+  /// longer; a segment that another thread is writing to is left for the next time. What needs memory does so by itself.
+  void reclaim_ended(std::size_t segments = std::numeric_limits<std::size_t>::max()) noexcept;
 
   /// The sums are exact while no thread changes anything.
   [[nodiscard]] cache_statistics statistics() const;

@@ -14,6 +14,9 @@ constexpr std::size_t segment_bytes_for(std::size_t limit) noexcept {
 constexpr std::size_t huge_from = std::size_t{64} << 20U;
 constexpr std::uint32_t huge_holes_one_in = 64;
 
+// What one change that is about to be refused looks at: all segments of a gigabyte.
+constexpr std::uint32_t most_looks = 4096;
+
 }  // namespace
 
 entry_log::entry_log(memory_budget& budget)
@@ -49,17 +52,22 @@ location entry_log::allocate(std::size_t bytes, queue in, unsigned lifetime) noe
   return 0;
 }
 
-void entry_log::prolong(location where, std::uint32_t expires) noexcept {
+void entry_log::note_end(location where, std::uint32_t expires) noexcept {
   segment& s = segment_of(where);
-  // relaxed: written before the entry is found, and under the lock of its key.
-  std::uint32_t latest = s.latest_end.load(std::memory_order_relaxed);
-  while (latest < expires &&
-         !s.latest_end.compare_exchange_weak(latest, expires, std::memory_order_relaxed)) {
+  std::uint32_t first = s.look_at.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
+  // order (5): note_end, release
+  while (expires < first && !s.look_at.compare_exchange_weak(first, expires, std::memory_order_release,
+                                                             std::memory_order_relaxed)) {
   }
 }
 
+void entry_log::forget_ends(std::uint32_t index) noexcept {
+  // order (5): forget_ends, acquire
+  segments_[index].look_at.exchange(cache_entry::never, std::memory_order_acquire);
+}
+
 void entry_log::complete(location where, std::size_t bytes, std::uint32_t expires) noexcept {
-  prolong(where, expires);
+  note_end(where, expires);
   // order (1): complete, release
   segment_of(where).complete.fetch_add(static_cast<std::uint32_t>(bytes), std::memory_order_release);
 }
@@ -87,7 +95,7 @@ void entry_log::add_loose(std::uint32_t index) noexcept {
   } while (!loose_.compare_exchange_weak(first, index, std::memory_order_release, std::memory_order_relaxed));
 }
 
-std::uint32_t entry_log::take_loose() noexcept {
+std::uint32_t entry_log::take_loose(bool only_dead) noexcept {
   // order (3): take_loose, acquire
   for (std::uint32_t i = loose_.exchange(none, std::memory_order_acquire); i != none;) {
     const std::uint32_t next =
@@ -100,6 +108,8 @@ std::uint32_t entry_log::take_loose() noexcept {
     segment& s = segments_[index];
     // One that has writers is looked at again: nothing may come that lists it once more.
     if (s.is_listed && !is_complete(index)) continue;
+    // relaxed: a count. One that is dead stays so.
+    if (only_dead && s.is_listed && s.live.load(std::memory_order_relaxed) != 0) continue;
     loose_taken_[i] = loose_taken_.back();
     loose_taken_.pop_back();
     s.is_loose.store(false, std::memory_order_relaxed);  // relaxed: as in add_loose
@@ -114,10 +124,34 @@ bool entry_log::find_ended(std::uint32_t now) noexcept {
     // order (4): find_ended, acquire
     if (segments_[i].is_flushed.load(std::memory_order_acquire)) is_flushed = true;
     if (!segments_[i].is_listed) continue;
-    // relaxed: an end that moves now keeps an entry from nothing, which is looked at again.
-    if (segments_[i].latest_end.load(std::memory_order_relaxed) <= now && is_complete(i)) add_loose(i);
+    // relaxed: a hint of what is worth a look
+    if (segments_[i].look_at.load(std::memory_order_relaxed) <= now && is_complete(i)) add_loose(i);
   }
   return is_flushed;
+}
+
+bool entry_log::find_holes() noexcept {
+  const auto has_holes = [this](std::uint32_t index, std::size_t of) {
+    // relaxed: a guess of what is worth it
+    const std::size_t live = segments_[index].live.load(std::memory_order_relaxed);
+    return segment::is_worth_copying(live, of, segment::last_holes_one_in);
+  };
+  bool found = false;
+  for (auto& open : open_) {
+    const std::uint32_t index = open.load(std::memory_order_relaxed);  // relaxed: under the mutex
+    if (index == none || !has_holes(index, segments_[index].fill.load(std::memory_order_relaxed)))
+      continue;                                   // relaxed: as above
+    open.store(none, std::memory_order_relaxed);  // relaxed: as in seal_open
+    seal(index);
+  }
+  for (std::uint32_t i = 0; i < std::min(count_, most_looks); ++i) {
+    holes_at_ = holes_at_ + 1 < count_ ? holes_at_ + 1 : 0;
+    const segment& s = segments_[holes_at_];
+    if (!s.is_listed || !is_complete(holes_at_) || !has_holes(holes_at_, s.end)) continue;
+    add_loose(holes_at_);
+    found = true;
+  }
+  return found;
 }
 
 void entry_log::flush() noexcept {
@@ -130,14 +164,23 @@ void entry_log::flush() noexcept {
   }
 }
 
+std::uint32_t entry_log::written(std::uint32_t index) const noexcept {
+  const segment& s = segments_[index];
+  if (!s.is_listed) return 0;
+  // In this order: what was handed out by the time of the second load was complete by the first one.
+  const std::uint32_t complete = s.complete.load(std::memory_order_acquire);  // order (1): written, acquire
+  const std::uint32_t fill = s.fill.load(std::memory_order_relaxed);          // relaxed: as said
+  return complete == (fill == segment::is_sealed ? s.end : fill) ? complete : 0;
+}
+
 bool entry_log::is_complete(std::uint32_t index) const noexcept {
   const segment& s = segments_[index];
   return s.fill.load(std::memory_order_relaxed) == segment::is_sealed &&  // relaxed: sealed under the mutex
          s.complete.load(std::memory_order_acquire) == s.end;             // order (1): is_complete, acquire
 }
 
-std::uint32_t entry_log::pop_free() noexcept {
-  // order (4): take_free, acquire. Only the holder of the mutex takes: the first segment cannot leave and come back between.
+std::uint32_t entry_log::take_freed() noexcept {
+  // order (4): take_freed, acquire. Only the holder of the mutex takes: the first segment cannot leave and come back between.
   std::uint32_t first = free_.load(std::memory_order_acquire);
   while (first != none &&
          !free_.compare_exchange_weak(first, segments_[first].next_free.load(std::memory_order_relaxed),
@@ -148,7 +191,7 @@ std::uint32_t entry_log::pop_free() noexcept {
 
 std::uint32_t entry_log::take_free() noexcept {
   if (budget_.is_passed()) shrink_for(0);
-  if (const std::uint32_t index = pop_free(); index != none) return index;
+  if (const std::uint32_t index = take_freed(); index != none) return index;
   if (unbacked_.empty() || !budget_.try_take(segment_bytes_)) return none;
   const std::uint32_t index = unbacked_.back();
   unbacked_.pop_back();
@@ -171,7 +214,7 @@ void entry_log::keep_huge_within_limit(std::uint32_t index) noexcept {
 
 bool entry_log::shrink_for(std::size_t bytes) noexcept {
   while (budget_.used() + bytes > budget_.limit()) {
-    const std::uint32_t index = pop_free();
+    const std::uint32_t index = take_freed();
     if (index == none) return false;
     hw::discard_pages(at(begin_of(index)), segment_bytes_);
     unbacked_.push_back(index);
@@ -215,7 +258,7 @@ void entry_log::open(std::uint32_t index, queue in, unsigned lifetime) noexcept 
   s.in.store(in, std::memory_order_relaxed);
   s.complete.store(0, std::memory_order_relaxed);
   s.live.store(0, std::memory_order_relaxed);
-  s.latest_end.store(0, std::memory_order_relaxed);
+  s.look_at.store(cache_entry::never, std::memory_order_relaxed);
   std::uint32_t fill = 0;
   // Location 0 is no entry.
   if (index == 0) {

@@ -16,11 +16,12 @@
 // nothing fills; a segment comes back as a whole, when what still lives in it has been copied or evicted.
 //
 // Orderings
-//   (1) complete (release) -> is_complete (acquire): what walks a segment sees each entry in it.
+//   (1) complete (release) -> is_complete, written (acquire): what walks a segment sees each entry in it.
 //   (2) open (release) -> allocate (acquire): a segment that is found open has been reset.
 //   (3) add_loose (release) -> take_loose (acquire): the links of the list.
-//   (4) reclaim (release) -> take_free, find_ended (acquire): the walker of a segment is done with it, and no reader is
+//   (4) reclaim (release) -> take_freed, find_ended (acquire): the walker of a segment is done with it, and no reader is
 //       in it.
+//   (5) note_end (release) -> forget_ends (acquire): what walks a segment sees the ends that were noted before.
 
 namespace espalier::caching {
 
@@ -78,9 +79,10 @@ class entry_log {
     std::atomic<std::uint32_t> fill{is_sealed};  ///< bytes handed out, while it is open
     std::atomic<std::uint32_t> complete{0};      ///< bytes whose writers are done
     std::atomic<std::uint32_t> live{0};          ///< bytes of entries that are still found
-    std::atomic<std::uint32_t> latest_end{0};    ///< at least the end of each entry
-    std::atomic<bool> is_loose{false};           ///< in the list of segments of which little lives
-    std::atomic<bool> is_flushed{false};         ///< what was in it at the last flush may still be found
+    /// No later than the tick at which enough of its entries have ended for it to be worth copying.
+    std::atomic<std::uint32_t> look_at{cache_entry::never};
+    std::atomic<bool> is_loose{false};    ///< in the list of segments of which little lives
+    std::atomic<bool> is_flushed{false};  ///< what was in it at the last flush may still be found
     std::atomic<std::uint32_t> next_loose{none};
     std::atomic<std::uint32_t> next_free{none};
 
@@ -93,9 +95,13 @@ class entry_log {
     /// Read without the mutex too, by a change of an entry in it.
     std::atomic<queue> in{queue::fresh};
 
-    /// Whether so much of a segment may be copied for the memory of its holes.
-    [[nodiscard]] static constexpr bool is_worth_copying(std::size_t live, std::size_t of) noexcept {
-      return live * 4 <= of * 3;
+    /// What may be copied for the memory of its holes: a segment of which one in so many bytes is a hole. A cache that would
+    /// have to refuse an entry copies more for it.
+    static constexpr std::size_t holes_one_in = 4;
+    static constexpr std::size_t last_holes_one_in = 16;
+    [[nodiscard]] static constexpr bool is_worth_copying(std::size_t live, std::size_t of,
+                                                         std::size_t one_in = holes_one_in) noexcept {
+      return live * one_in <= of * (one_in - 1);
     }
   };
 
@@ -122,8 +128,8 @@ class entry_log {
   [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime) noexcept;
   /// The entry at this place has been written.
   void complete(location where, std::size_t bytes, std::uint32_t expires) noexcept;
-  /// An entry in a segment may live longer now.
-  void prolong(location where, std::uint32_t expires) noexcept;
+  /// An entry in a segment has this end now.
+  void note_end(location where, std::uint32_t expires) noexcept;
   /// Nothing finds the entry any more.
   void release(location where, std::size_t bytes) noexcept;
 
@@ -131,6 +137,8 @@ class entry_log {
 
   /// A segment without entries, in no list; none if there is neither a free one nor memory for one.
   [[nodiscard]] std::uint32_t take_free() noexcept;
+  /// The same of those that have memory, also where the budget is passed.
+  [[nodiscard]] std::uint32_t take_freed() noexcept;
   /// Makes a segment from take_free() the open one of a lifetime, the newest of its queue.
   void open(std::uint32_t index, queue in, unsigned lifetime) noexcept;
   /// No more entries.
@@ -143,10 +151,17 @@ class entry_log {
   void reclaim(std::uint32_t index) noexcept;
   /// Gives the memory of free segments to the system until the budget has room for so many bytes. False: not enough.
   bool shrink_for(std::size_t bytes) noexcept;
-  /// A segment that is worth copying, or has ended; none: there is none.
-  [[nodiscard]] std::uint32_t take_loose() noexcept;
-  /// Looks for segments whose entries have all ended. False: no entry is left that was there at the last flush().
+  /// A segment that is worth a look; none: there is none. Of those without a live entry if only_dead.
+  [[nodiscard]] std::uint32_t take_loose(bool only_dead = false) noexcept;
+  /// Looks for segments of which enough may have ended. False: no entry is left that was there at the last flush().
   bool find_ended(std::uint32_t now) noexcept;
+  /// Looks for segments of which last_holes_one_in are holes, open ones included, in a bounded number of them: the next call
+  /// goes on. False: none is worth a look now.
+  bool find_holes() noexcept;
+  /// Bytes of a segment that may be walked: all that was handed out, and 0 while a writer is in it.
+  [[nodiscard]] std::uint32_t written(std::uint32_t index) const noexcept;
+  /// What walks a segment notes all ends again.
+  void forget_ends(std::uint32_t index) noexcept;
   /// All entries are worth nothing any more. Seals all segments that are open.
   void flush() noexcept;
 
@@ -167,7 +182,6 @@ class entry_log {
     return open_[index_of(in) * lifetimes + lifetime];
   }
   void add_loose(std::uint32_t index) noexcept;
-  [[nodiscard]] std::uint32_t pop_free() noexcept;
   /// Of a segment that gets its memory for the first time.
   void keep_huge_within_limit(std::uint32_t index) noexcept;
 
@@ -181,6 +195,7 @@ class entry_log {
   std::array<order, queues> order_;
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> free_{none};
   std::atomic<std::uint32_t> loose_{none};
+  std::uint32_t holes_at_ = 0;  // where find_holes goes on
   std::vector<std::uint32_t> loose_taken_;
   std::vector<std::uint32_t> unbacked_;
   std::uint32_t backed_ = 0;

@@ -16,6 +16,8 @@ void explore_all(scenes& all) {
   sim::cached::for_each_weak_scene(
       [&](const char* name, void (*build)(sim::scene&)) { all.run(name, build, weak, 8); });
   sim::cached::for_each_long_scene(run);
+  sim::cached::for_each_lone_scene(
+      [&](const char* name, void (*build)(sim::scene&)) { all.run_alone(name, build); });
 }
 
 }  // namespace espalier::mutants
