@@ -93,6 +93,8 @@ std::uint64_t service::tick() noexcept {
   if (due != 0 && due <= clock_.now() &&
       flush_due_.compare_exchange_strong(due, 0, std::memory_order_relaxed))
     cache_.flush();
+  // A minute for a gigabyte, and at most 16 MiB of memory to walk at once.
+  cache_.reclaim_ended(64);
   return left;
 }
 
