@@ -19,6 +19,7 @@
 
 #include "espalier/cache/entry.hpp"
 #include "espalier/cache/entry_log.hpp"
+#include "espalier/cache/extents.hpp"
 #include "espalier/cache/ghosts.hpp"
 #include "espalier/cache/table.hpp"
 #include "espalier/hw/cache_line.hpp"
@@ -30,14 +31,17 @@
 // anew as long as they are asked for. The rest is evicted. A key that comes back soon after goes into `proven` at once. The
 // simulations that led to the numbers: docs/decisions/cache.md.
 //
-// Locks: the log's mutex before a stripe's lock, never the other way.
+// A large entry lies in an extent, and goes through the same two queues by itself. The older of the oldest segment and the oldest
+// large entry of a queue is evicted first. Queues are as long as their bytes.
+//
+// Locks: the log's mutex before a stripe's lock, and that before the lock of the extents; never the other way.
 
 namespace espalier {
 namespace {
 
-using caching::apart_value;
 using caching::entry;
 using caching::entry_log;
+using caching::extents;
 using caching::location;
 using caching::queue;
 using caching::table;
@@ -60,27 +64,24 @@ std::uint64_t coarse_seconds() noexcept {
   return static_cast<std::uint64_t>(now.tv_sec);
 }
 
-apart_value make_apart(std::size_t bytes) { return {new hw::page_run(hw::map_pages(bytes)), bytes}; }
-
 }  // namespace
 
 struct byte_cache::state {
   state(const cache_options& o, epoch_domain& d)
-      : options(o), budget(o.memory_limit), entries(budget), log(budget), evicted(budget), domain(d) {}
-  ~state() {
-    for (std::size_t bucket = 0; bucket < entries.buckets(); ++bucket) {
-      entries.each_in(bucket, [this](location where) {
-        const entry& e = log.entry_at(where);
-        if ((e.marks() & caching::is_apart) != 0) delete e.apart().pages;
-      });
-    }
-  }
+      : options(o),
+        budget(o.memory_limit),
+        entries(budget),
+        log(budget, extents::address_bytes(o.memory_limit)),
+        large(budget, log.behind(), extents::address_bytes(o.memory_limit)),
+        evicted(budget),
+        domain(d) {}
 
   cache_options options;
   std::uint64_t began = coarse_seconds();
   caching::memory_budget budget;
   table entries;
   entry_log log;
+  extents large;
   caching::ghosts evicted;
   epoch_domain& domain;
 
@@ -90,9 +91,8 @@ struct byte_cache::state {
 
   alignas(hw::false_sharing_bytes) std::mutex mutex;  // of evictions, and of the order of segments
   std::uint32_t spare = entry_log::none;              // for survivors
-  std::uint32_t halfway = entry_log::none;            // a segment that is emptied in part
-  std::uint32_t halfway_at = 0;                       // where the rest begins
   std::uint32_t ends_seen = 0;                        // the second in which ended segments were looked for
+  std::uint64_t flushed_at = 0;                       // the age of what comes after the last flush
   std::uint32_t next_to_reclaim = 0;                  // the segment at which reclaim_ended() goes on
   /// Bytes that come back when no reader can be in them any more.
   std::atomic<std::size_t> in_limbo{0};
@@ -104,9 +104,8 @@ struct byte_cache::state {
   std::atomic<std::uint64_t> copied{0};
   std::atomic<std::uint64_t> found_expired{0};
   std::atomic<std::uint64_t> found_flushed{0};
-  std::atomic<std::size_t> bytes_apart{0};
-
-  static constexpr std::size_t none_is_enough = std::numeric_limits<std::size_t>::max() / 2;
+  /// Of the next segment or large entry that comes into a queue.
+  alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> ages{0};
 
   static void add(std::atomic<std::uint64_t>& count) noexcept {
     count.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
@@ -140,28 +139,27 @@ struct byte_cache::state {
     return [this](location where) { return hash_of(log.entry_at(where).key()); };
   }
 
-  /// Without a reader.
-  void give(const apart_value& value) noexcept {
-    const std::size_t gone = value.pages->size();
-    delete value.pages;
-    budget.give(gone);
-    bytes_apart.fetch_sub(gone, std::memory_order_relaxed);  // relaxed: a count
+  // relaxed: a number that only grows
+  std::uint64_t next_age() noexcept { return ages.fetch_add(1, std::memory_order_relaxed); }
+
+  [[nodiscard]] entry& entry_in(std::uint32_t extent) const noexcept {
+    return *std::launder(reinterpret_cast<entry*>(large.at(extent) + large[extent].entry_at));
   }
 
-  /// Under the lock of the key. An entry with a value apart needs a guard with room for one retirement.
+  /// Under the lock of the key. A large entry needs a guard with room for one retirement.
   void leave(const entry& e, location where, epoch_domain::guard* guard) noexcept {
-    if ((e.marks() & caching::is_apart) != 0) {
-      hw::page_run* const pages = e.apart().pages;
-      in_limbo.fetch_add(pages->size(), std::memory_order_acq_rel);
-      guard->retire({pages, nullptr, this, [](const retired& r) noexcept {
-                       auto& owner = *static_cast<state*>(r.owner);
-                       auto* const gone = static_cast<hw::page_run*>(r.object);
-                       const std::size_t bytes = gone->size();
-                       owner.give({gone, bytes});
-                       owner.in_limbo.fetch_sub(bytes, std::memory_order_acq_rel);
-                     }});
-    }
-    log.release(where, e.bytes());
+    if (!e.is_in_extent()) return log.release(where, e.bytes());
+    const std::uint32_t extent = large.index_of(&e);
+    large.unlist(extent);
+    in_limbo.fetch_add(large.bytes_of(extent), std::memory_order_acq_rel);
+    guard->retire(
+        {&large, reinterpret_cast<void*>(std::uintptr_t{extent}), this, [](const retired& r) noexcept {
+           auto& owner = *static_cast<state*>(r.owner);
+           const auto gone = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(r.aux));
+           const std::size_t bytes = owner.large.bytes_of(gone);
+           owner.large.drop(gone);
+           owner.in_limbo.fetch_sub(bytes, std::memory_order_acq_rel);
+         }});
   }
   /// Takes out an entry, under the lock of its key. As leave() needs a guard.
   void drop_ended(const entry& e, const table::found& f, std::uint64_t hash,
@@ -174,10 +172,20 @@ struct byte_cache::state {
     leave(e, where, guard);
   }
 
+  void drop_evicted(const entry& e, const table::found& f, std::uint64_t hash,
+                    epoch_domain::guard& guard) noexcept {
+    entries.erase(hash, *f.at);
+    entries.count(-1);
+    add(evictions);
+    if ((e.marks() & caching::is_fetched) == 0) add(evicted_unfetched);
+    evicted.add(hash);
+    leave(e, table::location_in(f.word), &guard);
+  }
+
   // What follows is under the mutex.
 
   [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime);
-  [[nodiscard]] bool reserve_apart(std::size_t bytes);
+  [[nodiscard]] std::uint32_t allocate_large(std::size_t bytes);
   [[nodiscard]] std::uint32_t obtain();
   void keep_spare() noexcept;
   void drop_ended_of(std::uint32_t index, std::uint32_t second);
@@ -187,8 +195,16 @@ struct byte_cache::state {
     unsigned waits = 0;
   };
   [[nodiscard]] bool make_progress(std::size_t bytes, effort& so_far);
-  [[nodiscard]] bool evict(std::size_t bytes, unsigned threshold);
-  [[nodiscard]] std::uint32_t next_victim() noexcept;
+  [[nodiscard]] bool evict(unsigned threshold);
+  [[nodiscard]] std::uint32_t take_free() noexcept;
+  /// A segment or an extent; or neither.
+  struct oldest_one {
+    std::uint32_t segment = entry_log::none;
+    std::uint32_t extent = extents::none;
+  };
+  [[nodiscard]] oldest_one next_victim() noexcept;
+  [[nodiscard]] bool evict_large(queue in, unsigned threshold, std::uint32_t second);
+  [[nodiscard]] bool drop_ended_large(std::uint32_t second);
   /// How an entry of the victim fares.
   struct sentence {
     std::uint32_t victim;
@@ -196,7 +212,7 @@ struct byte_cache::state {
     unsigned threshold;
     std::uint32_t second;
   };
-  [[nodiscard]] bool empty(const sentence& how, std::size_t enough);
+  [[nodiscard]] bool empty(const sentence& how);
   [[nodiscard]] bool move_or_drop(const entry& e, location where, std::uint64_t hash, const sentence& how,
                                   epoch_domain::guard& guard);
   [[nodiscard]] location room_for_survivor(std::size_t bytes, queue in, unsigned lifetime) noexcept;
@@ -212,18 +228,33 @@ location byte_cache::state::allocate(std::size_t bytes, queue in, unsigned lifet
       log.reclaim(index);
       return where;
     }
-    log.open(index, in, lifetime);
+    log.open(index, in, lifetime, next_age());
   }
 }
 
-/// Makes room in the budget for pages of a value.
-bool byte_cache::state::reserve_apart(std::size_t bytes) {
-  effort so_far;
-  for (keep_spare(); !budget.try_take(bytes); keep_spare()) {
-    if (!log.shrink_for(bytes) && !make_progress(bytes, so_far)) return false;
+/// An extent for so many bytes of an entry; none: there is no room.
+std::uint32_t byte_cache::state::allocate_large(std::size_t bytes) {
+  const std::size_t wanted = large.bytes_for(bytes);
+  // Free extents that are too small keep so much memory, for such as fit them: to have it again costs calls of the kernel.
+  const std::size_t kept = options.evicts ? budget.limit() / 32 : 0;
+  for (effort so_far;;) {
+    keep_spare();
+    if (const std::uint32_t extent = large.allocate(bytes); extent != extents::none) return extent;
+    const bool lacks_memory = budget.used() + wanted > budget.limit();
+    if (lacks_memory &&
+        (log.shrink_for(wanted) || (large.free_bytes() > kept + wanted && large.discard_for(wanted))))
+      continue;
+    if (make_progress(wanted, so_far)) continue;
+    if (!lacks_memory || !large.discard_for(wanted)) return extents::none;
   }
-  bytes_apart.fetch_add(bytes, std::memory_order_relaxed);  // relaxed: a count
-  return true;
+}
+
+/// From the log, if need be with memory of free extents.
+std::uint32_t byte_cache::state::take_free() noexcept {
+  if (budget.is_passed()) large.discard_for(0);
+  if (const std::uint32_t index = log.take_free(); index != entry_log::none) return index;
+  return large.free_bytes() != 0 && large.discard_for(log.segment_bytes()) ? log.take_free()
+                                                                           : entry_log::none;
 }
 
 /// A free segment; one more is spare then.
@@ -231,7 +262,7 @@ std::uint32_t byte_cache::state::obtain() {
   for (effort so_far;;) {
     keep_spare();
     if (spare != entry_log::none) {
-      if (const std::uint32_t index = log.take_free(); index != entry_log::none) return index;
+      if (const std::uint32_t index = take_free(); index != entry_log::none) return index;
     }
     if (!make_progress(log.segment_bytes(), so_far)) return entry_log::none;
   }
@@ -241,7 +272,7 @@ std::uint32_t byte_cache::state::obtain() {
 /// memory and also where the budget is passed. A copy returns a segment for the one that it took.
 void byte_cache::state::keep_spare() noexcept {
   if (spare == entry_log::none) spare = log.take_freed();
-  if (spare == entry_log::none) spare = log.take_free();
+  if (spare == entry_log::none) spare = take_free();
 }
 
 /// Frees memory, or waits for readers of what was freed. False: there is nothing to free, or they take too long.
@@ -250,9 +281,8 @@ bool byte_cache::state::make_progress(std::size_t bytes, effort& so_far) {
   domain.collect();
   if (in_limbo.load(std::memory_order_acquire) < limbo) return true;
   // As much as is asked for, and a little more rather than a wait. A request that goes on for long asks more of entries.
-  constexpr unsigned patience = 4;
-  if (limbo < bytes + log.segment_bytes() + budget.limit() / 64 &&
-      evict(bytes, so_far.evictions / patience)) {
+  const auto patience = static_cast<unsigned>(4 + 2 * bytes / log.segment_bytes());
+  if (limbo < bytes + log.segment_bytes() + budget.limit() / 64 && evict(so_far.evictions / patience)) {
     ++so_far.evictions;
     return true;
   }
@@ -265,13 +295,18 @@ bool byte_cache::state::make_progress(std::size_t bytes, effort& so_far) {
   return true;
 }
 
-/// Frees a segment, or so many bytes of values that lie apart.
-bool byte_cache::state::evict(std::size_t bytes, unsigned threshold) {
+/// Frees a segment, or a large entry.
+bool byte_cache::state::evict(unsigned threshold) {
   const std::uint32_t second = now();
   if (second != ends_seen) {
     ends_seen = second;
     // Before versions come round no entry is of before a flush.
-    if (!log.find_ended(second))
+    const auto is_flushed = [this](const extents::candidate& c) {
+      return c.index != extents::none && c.age < flushed_at;
+    };
+    const bool large_is_flushed =
+        is_flushed(large.oldest(queue::fresh)) || is_flushed(large.oldest(queue::proven));
+    if (!log.find_ended(second) && !large_is_flushed)
       flushed.store(0, std::memory_order_relaxed);  // relaxed: no reader sees such an entry
   }
   // An entry that is about to be refused is worth more copies than one for which others go.
@@ -291,49 +326,113 @@ bool byte_cache::state::evict(std::size_t bytes, unsigned threshold) {
               s.live.load(std::memory_order_relaxed), s.end,
               is_last ? entry_log::segment::last_holes_one_in : entry_log::segment::holes_one_in) ||
           s.is_flushed.load(std::memory_order_relaxed))
-        return empty({i, true, 0, second}, none_is_enough);
+        return empty({i, true, 0, second});
       constexpr unsigned most_looks = 16;
       if (options.evicts && looks == most_looks) break;
     }
   }
-  if (!options.evicts) return false;
+  if (!options.evicts) return drop_ended_large(second);
   evicted.fit(entries.entries());
-  const std::uint32_t victim = next_victim();
-  return victim != entry_log::none && empty({victim, false, threshold, second}, bytes);
+  const oldest_one next = next_victim();
+  if (next.segment != entry_log::none) return empty({next.segment, false, threshold, second});
+  return next.extent != extents::none && evict_large(large[next.extent].in, threshold, second);
 }
 
-std::uint32_t byte_cache::state::next_victim() noexcept {
-  if (halfway != entry_log::none) return halfway;
-  constexpr std::uint32_t fresh_one_in = 50;
+byte_cache::state::oldest_one byte_cache::state::next_victim() noexcept {
+  constexpr std::size_t fresh_one_in = 50;
+  const auto bytes_in = [this](queue q) {
+    return log.listed(q) * log.segment_bytes() + large.listed_bytes(q);
+  };
+  const std::size_t fresh = bytes_in(queue::fresh);
+  const std::size_t proven = bytes_in(queue::proven);
   const bool fresh_is_long =
-      log.listed(queue::fresh) > 1 + log.backed() / fresh_one_in || log.listed(queue::proven) < 2;
+      fresh > log.segment_bytes() + (fresh + proven) / fresh_one_in || proven < 2 * log.segment_bytes();
   const queue first = fresh_is_long ? queue::fresh : queue::proven;
   const queue second = fresh_is_long ? queue::proven : queue::fresh;
   for (const bool all_sealed : {false, true}) {
-    // Where values lie apart all entries may be in open segments.
     if (all_sealed) log.seal_open();
     for (const queue q : {first, second}) {
-      if (const std::uint32_t i = log.oldest(q); i != entry_log::none) return i;
+      const std::uint32_t segment = log.oldest(q);
+      const extents::candidate extent = large.oldest(q);
+      if (extent.index != extents::none && (segment == entry_log::none || extent.age < log[segment].age))
+        return {entry_log::none, extent.index};
+      if (segment != entry_log::none) return {segment, extents::none};
     }
   }
-  return entry_log::none;
+  return {};
+}
+
+/// Evicts the oldest large entry of a queue that was not asked for. Those before it change their place in the queues. False:
+/// there is none.
+bool byte_cache::state::evict_large(queue in, unsigned threshold, std::uint32_t second) {
+  auto guard = domain.pin();
+  guard.reserve(1);
+  // A request that comes back is less patient.
+  constexpr unsigned most_moves = 64;
+  for (unsigned moves = 0; moves < most_moves; ++moves) {
+    const std::uint32_t extent = large.oldest(in).index;
+    if (extent == extents::none) return moves != 0;
+    entry& e = entry_in(extent);
+    const location where = log.location_of(reinterpret_cast<std::byte*>(&e));
+    const std::uint64_t hash = hash_of(e.key());
+    const std::lock_guard held(entries.lock_of(hash));
+    const table::found f = entries.find_location(hash, where);
+    if (f.at == nullptr) continue;  // it has left
+    if (is_gone(e, second)) {
+      drop_ended(e, f, hash, &guard);
+      return true;
+    }
+    const unsigned frequency = table::frequency_in(f.word);
+    if (frequency > threshold) {
+      // As a survivor in move_or_drop(), but for the copy.
+      large.unlist(extent);
+      large.list(extent, queue::proven, next_age());
+      table::replace(*f.at, table::word_of(hash, where, in == queue::fresh ? 0 : frequency - 1));
+      continue;
+    }
+    drop_evicted(e, f, hash, guard);
+    return true;
+  }
+  return true;
+}
+
+/// Takes out large entries that have ended or were flushed. False: there are none.
+bool byte_cache::state::drop_ended_large(std::uint32_t second) {
+  auto guard = domain.pin();
+  bool found_one = false;
+  for (const queue q : {queue::fresh, queue::proven}) {
+    for (std::uint32_t extent = large.oldest(q).index; extent != extents::none;) {
+      const std::uint32_t next = large.newer(extent, q).index;
+      entry& e = entry_in(extent);
+      if (is_gone(e, second)) {
+        guard.reserve(1);
+        const std::uint64_t hash = hash_of(e.key());
+        const std::lock_guard held(entries.lock_of(hash));
+        const table::found f = entries.find_location(hash, log.location_of(reinterpret_cast<std::byte*>(&e)));
+        if (f.at != nullptr && is_gone(e, second)) {
+          drop_ended(e, f, hash, &guard);
+          found_one = true;
+        }
+      }
+      extent = next;
+    }
+  }
+  return found_one;
 }
 
 location byte_cache::state::room_for_survivor(std::size_t bytes, queue in, unsigned lifetime) noexcept {
   while (true) {
     if (const location where = log.allocate(bytes, in, lifetime); where != 0) return where;
     const std::uint32_t fresh =
-        spare != entry_log::none ? std::exchange(spare, entry_log::none) : log.take_free();
+        spare != entry_log::none ? std::exchange(spare, entry_log::none) : take_free();
     if (fresh == entry_log::none) return 0;
-    log.open(fresh, in, lifetime);
+    log.open(fresh, in, lifetime, next_age());
   }
 }
 
 /// False: the entry has to stay where it is.
 bool byte_cache::state::move_or_drop(const entry& e, location where, std::uint64_t hash, const sentence& how,
                                      epoch_domain::guard& guard) {
-  const bool is_apart = (e.marks() & caching::is_apart) != 0;
-  if (is_apart) guard.reserve(1);
   const std::lock_guard held(entries.lock_of(hash));
   const table::found f = entries.find_location(hash, where);
   if (f.at == nullptr) return true;
@@ -360,12 +459,7 @@ bool byte_cache::state::move_or_drop(const entry& e, location where, std::uint64
     drop_ended(e, f, hash, &guard);
     return true;
   }
-  entries.erase(hash, *f.at);
-  entries.count(-1);
-  add(evictions);
-  if ((e.marks() & caching::is_fetched) == 0) add(evicted_unfetched);
-  evicted.add(hash);
-  leave(e, where, &guard);
+  drop_evicted(e, f, hash, guard);
   return true;
 }
 
@@ -385,11 +479,9 @@ void byte_cache::state::drop_ended_of(std::uint32_t index, std::uint32_t second)
     at += static_cast<std::uint32_t>(bytes);
     if ((e.marks() & caching::is_filler) != 0) continue;
     if (!is_gone(e, second)) {
-      const std::size_t apart = (e.marks() & caching::is_apart) != 0 ? e.apart().bytes : 0;
-      if (e.end() != cache_entry::never) left[std::bit_width(e.end() - second)] += bytes + apart;
+      if (e.end() != cache_entry::never) left[std::bit_width(e.end() - second)] += bytes;
       continue;
     }
-    if ((e.marks() & caching::is_apart) != 0) guard.reserve(1);
     const std::uint64_t hash = hash_of(e.key());
     const std::lock_guard held(entries.lock_of(hash));
     const table::found f = entries.find_location(hash, where);
@@ -410,9 +502,8 @@ void byte_cache::state::drop_ended_of(std::uint32_t index, std::uint32_t second)
   }
 }
 
-/// Frees a segment that is complete. What is evicted one by one may be enough before its end; the rest is left for the next
-/// time. False: some of it has to stay.
-bool byte_cache::state::empty(const sentence& how, std::size_t enough) {
+/// Frees a segment that is complete. False: some of it has to stay.
+bool byte_cache::state::empty(const sentence& how) {
   auto guard = domain.pin();
   guard.reserve(1);
   struct step {
@@ -421,11 +512,10 @@ bool byte_cache::state::empty(const sentence& how, std::size_t enough) {
     std::uint64_t hash;
   };
   std::array<step, 16> steps;
-  const std::size_t limbo = in_limbo.load(std::memory_order_acquire);
   const std::uint32_t victim = how.victim;
   const location first = log.begin_of(victim);
   const std::uint32_t end = log[victim].end;
-  for (std::uint32_t at = victim == halfway ? halfway_at : 0; at < end;) {
+  for (std::uint32_t at = 0; at < end;) {
     std::size_t count = 0;
     while (at < end && count < steps.size()) {
       const location where = first + at / caching::location_unit;
@@ -439,13 +529,7 @@ bool byte_cache::state::empty(const sentence& how, std::size_t enough) {
     for (std::size_t i = 0; i < count; ++i) {
       if (!move_or_drop(*steps[i].what, steps[i].where, steps[i].hash, how, guard)) return false;
     }
-    if (at < end && in_limbo.load(std::memory_order_acquire) >= limbo + enough) {
-      halfway = victim;
-      halfway_at = at;
-      return true;
-    }
   }
-  if (halfway == victim) halfway = entry_log::none;
   log.unlist(victim);
   in_limbo.fetch_add(log.segment_bytes(), std::memory_order_acq_rel);
   guard.retire({&log, reinterpret_cast<void*>(std::uintptr_t{victim}), this, [](const retired& r) noexcept {
@@ -506,7 +590,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     location where = 0;
     std::size_t bytes = 0;
     unsigned lifetime = 0;
-    apart_value apart{};
+    std::uint32_t extent = extents::none;
 
     ~room() { give(); }
     void give() noexcept {
@@ -517,7 +601,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
         of.log.complete(where, bytes, 0);
         where = 0;
       }
-      if (apart.pages != nullptr) of.give(std::exchange(apart, {}));
+      if (extent != extents::none) of.large.drop(std::exchange(extent, extents::none));
     }
   } mine{s};
 
@@ -530,7 +614,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     entry* e = f.at == nullptr ? nullptr : &s.log.entry_at(table::location_in(f.word));
     std::optional<epoch_domain::guard> guard;
     const auto may_leave = [&] {
-      if ((e->marks() & caching::is_apart) == 0 || guard) return;
+      if (!e->is_in_extent() || guard) return;
       guard.emplace(domain_.pin());
       guard->reserve(1);
     };
@@ -567,7 +651,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
         if (c.expires != seen.expires) {
           // In this order: what walks the segment sees the end, or notes nothing after it.
           e->set_end(c.expires);
-          s.log.note_end(table::location_in(f.word), c.expires);
+          if (!e->is_in_extent()) s.log.note_end(table::location_in(f.word), c.expires);
         }
         return result;
       }
@@ -591,60 +675,67 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     if (c.expires != cache_entry::never) shape.marks |= caching::has_end;
     if (c.version != 0) shape.marks |= caching::has_own_version;
     if (amends && seen.fetched) shape.marks |= caching::is_fetched;
-    const bool is_apart = entry::bytes_of(shape) > s.log.largest_inside();
-    if (is_apart) shape.marks |= caching::is_apart;
-    const std::size_t bytes = entry::bytes_of(shape);
+    const bool is_large = entry::bytes_of(shape) > s.log.largest_inside();
+    if (is_large) shape.marks |= caching::is_large | caching::has_end;
+    const std::size_t bytes = is_large ? key.key.size() + c.value_bytes : entry::bytes_of(shape);
     const unsigned lifetime = caching::lifetime_of(c.expires, second);
     // A new value takes the place of the old one; a new key shows whether it was evicted lately.
     if (e != nullptr) {
-      in = s.log.segment_of(table::location_in(f.word))
-               .in.load(std::memory_order_relaxed);  // relaxed: the lock orders it
+      const location there = table::location_in(f.word);
+      // relaxed: the lock orders it
+      in = e->is_in_extent() ? s.large[s.large.index_of(e)].in
+                             : s.log.segment_of(there).in.load(std::memory_order_relaxed);
     } else if (!has_asked) {
       has_asked = true;
       in = s.evicted.take(key.hash) ? queue::proven : queue::fresh;
     }
-    if (mine.where == 0 || mine.bytes != bytes || mine.apart.bytes != (is_apart ? c.value_bytes : 0)) {
+    const bool has_room = is_large ? mine.extent != extents::none : mine.where != 0;
+    if (!has_room || mine.bytes != bytes) {
       mine.give();
       mine.bytes = bytes;
-      if (!is_apart) mine.where = s.log.allocate(bytes, in, lifetime);
-      if (mine.where == 0) {
+      if (is_large)
+        mine.extent = s.large.allocate(entry::longest_head + bytes);
+      else
+        mine.where = s.log.allocate(bytes, in, lifetime);
+      if (mine.where == 0 && mine.extent == extents::none) {
         held.unlock();
         guard.reset();
         try {
-          if (is_apart) {
-            {
-              const std::lock_guard evicting(s.mutex);
-              if (!s.reserve_apart(hw::whole_pages(c.value_bytes)))
-                return {cache_outcome::out_of_memory, c.what, 0};
-            }
-            try {
-              mine.apart = make_apart(c.value_bytes);
-            } catch (...) {
-              s.budget.give(hw::whole_pages(c.value_bytes));
-              s.bytes_apart.fetch_sub(hw::whole_pages(c.value_bytes),
-                                      std::memory_order_relaxed);  // relaxed: a count
-              throw;
-            }
-          }
           const std::lock_guard evicting(s.mutex);
-          mine.where = s.allocate(bytes, in, lifetime);
+          if (is_large)
+            mine.extent = s.allocate_large(entry::longest_head + bytes);
+          else
+            mine.where = s.allocate(bytes, in, lifetime);
         } catch (const std::bad_alloc&) {
           return {cache_outcome::out_of_memory, c.what, 0};
         }
-        if (mine.where == 0) return {cache_outcome::out_of_memory, c.what, 0};
+        if (mine.where == 0 && mine.extent == extents::none) return {cache_outcome::out_of_memory, c.what, 0};
         continue;
       }
     }
     if (e != nullptr) may_leave();
     if (version == 0) version = s.next_version();
-    entry& made = entry::make(s.log.at(mine.where), shape, key.key, c, version, second, mine.apart);
+    std::byte* at = nullptr;
+    if (is_large) {
+      // The value has its place whatever else the entry has.
+      const std::size_t from = extents::header_bytes + entry::longest_head - entry::head_bytes(shape.marks);
+      s.large[mine.extent].entry_at = static_cast<std::uint16_t>(from);
+      at = s.large.at(mine.extent) + from;
+    } else {
+      at = s.log.at(mine.where);
+    }
+    entry& made = entry::make(at, shape, key.key, c, version, second);
     if (amends)
       seen.value.copy(made.value(), seen.value.size());
     else
       change.fill(change.filler, made.value(), current);
-    const location where = std::exchange(mine.where, 0);
-    mine.apart = {};
-    s.log.complete(where, bytes, c.expires);
+    const location where = s.log.location_of(at);
+    if (is_large) {
+      s.large.list(std::exchange(mine.extent, extents::none), in, s.next_age());
+    } else {
+      mine.where = 0;
+      s.log.complete(where, bytes, c.expires);
+    }
     result.version = c.version != 0 ? c.version : version;
     if (e != nullptr) {
       table::replace(*f.at, table::word_of(key.hash, where, table::frequency_in(f.word)));
@@ -666,6 +757,7 @@ void byte_cache::flush() noexcept {
   s.entries.between_changes([&s] {
     s.flushed.store(s.next_version(), std::memory_order_release);  // order: flush, release
   });
+  s.flushed_at = s.next_age();
   s.log.flush();
 }
 
@@ -676,6 +768,7 @@ void byte_cache::reclaim_ended(std::size_t segments) noexcept {
       const std::lock_guard held(s.mutex);
       s.drop_ended_of(s.next_to_reclaim, s.now());
       s.next_to_reclaim = (s.next_to_reclaim + 1) % s.log.size();
+      if (s.next_to_reclaim == 0) static_cast<void>(s.drop_ended_large(s.now()));
     }
   } catch (const std::exception&) {  // the next call goes on
   }
@@ -687,7 +780,7 @@ cache_statistics byte_cache::statistics() const {
   // relaxed, all of it: counts
   for (std::uint32_t i = 0; i < s.log.size(); ++i)
     r.entry_bytes += s.log[i].live.load(std::memory_order_relaxed);
-  r.entry_bytes += s.bytes_apart.load(std::memory_order_relaxed);
+  r.entry_bytes += s.large.listed_bytes(queue::fresh) + s.large.listed_bytes(queue::proven);
   r.entries = s.entries.entries();
   r.used_bytes = s.budget.used();
   r.table_bytes = s.entries.bytes();

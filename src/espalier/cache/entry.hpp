@@ -9,9 +9,8 @@
 #include <string_view>
 
 #include "espalier/cache/byte_cache.hpp"
-#include "espalier/hw/pages.hpp"
 
-// How an entry lies in a segment: 12 bytes, what it has beside a key and a value, the key, the value.
+// How an entry lies in a segment, or in an extent: 12 bytes, what it has beside a key and a value, the key, the value.
 
 namespace espalier::caching {
 
@@ -27,16 +26,8 @@ enum mark : std::uint32_t {
   has_flags = 1U << 3U,
   has_end = 1U << 4U,
   has_own_version = 1U << 5U,
-  is_apart = 1U << 6U,   ///< the value lies in pages of its own
+  is_large = 1U << 6U,   ///< it lies in an extent
   is_filler = 1U << 7U,  ///< no entry, only its room
-};
-
-/// A value that would take too much of a segment.
-struct apart_value {
-  hw::page_run* pages = nullptr;
-  std::size_t bytes = 0;  ///< of the value
-
-  [[nodiscard]] char* data() const noexcept { return reinterpret_cast<char*>(pages->data()); }
 };
 
 /// What decides how many bytes an entry takes.
@@ -50,32 +41,33 @@ class entry {
  public:
   static constexpr std::uint64_t version_limit = std::uint64_t{1} << 40U;
   static constexpr std::uint32_t accessed_limit = 1U << 24U;
+  /// Of head_bytes().
+  static constexpr std::size_t longest_head = 32;
 
   /// Bytes from the start of the entry to its key.
   [[nodiscard]] static constexpr std::size_t head_bytes(std::uint32_t marks) noexcept {
     return sizeof(entry) + ((marks & has_end) != 0 ? 4 : 0) + ((marks & has_flags) != 0 ? 4 : 0) +
-           ((marks & has_own_version) != 0 ? 8 : 0) + ((marks & is_apart) != 0 ? sizeof(apart_value) : 0);
+           ((marks & has_own_version) != 0 ? 8 : 0) + ((marks & is_large) != 0 ? 4 : 0);
   }
   [[nodiscard]] static constexpr std::size_t bytes_of(const entry_shape& shape) noexcept {
-    const std::size_t bytes =
-        head_bytes(shape.marks) + shape.key_bytes + ((shape.marks & is_apart) != 0 ? 0 : shape.value_bytes);
+    const std::size_t bytes = head_bytes(shape.marks) + shape.key_bytes + shape.value_bytes;
     return (bytes + location_unit - 1) / location_unit * location_unit;
   }
 
   /// Writes all but the value.
   static entry& make(std::byte* at, const entry_shape& shape, std::string_view key,
-                     const cache_change& change, std::uint64_t version, std::uint32_t now,
-                     const apart_value& apart) noexcept {
+                     const cache_change& change, std::uint64_t version, std::uint32_t now) noexcept {
     entry& e = *new (at) entry;
     // relaxed: publishing the entry orders it.
     e.word_.store(now % accessed_limit << 8U | shape.marks, std::memory_order_relaxed);
     for (unsigned i = 0; i < 5; ++i) e.version_[i] = static_cast<std::uint8_t>(version >> (8 * i));
     e.key_bytes_ = static_cast<std::uint8_t>(key.size());
-    e.value_bytes_ = static_cast<std::uint16_t>((shape.marks & is_apart) != 0 ? 0 : shape.value_bytes);
+    e.value_bytes_ = static_cast<std::uint16_t>(shape.value_bytes);
     if ((shape.marks & has_end) != 0) new (e.end_word()) std::atomic<std::uint32_t>(change.expires);
     if ((shape.marks & has_flags) != 0) e.put(shape.marks, has_flags, change.flags);
     if ((shape.marks & has_own_version) != 0) e.put(shape.marks, has_own_version, change.version);
-    if ((shape.marks & is_apart) != 0) e.put(shape.marks, is_apart, apart);
+    if ((shape.marks & is_large) != 0)
+      e.put(shape.marks, is_large, static_cast<std::uint32_t>(shape.value_bytes));
     std::memcpy(e.raw() + head_bytes(shape.marks), key.data(), key.size());
     return e;
   }
@@ -92,7 +84,7 @@ class entry {
   [[nodiscard]] std::size_t bytes() const noexcept {
     const std::uint32_t m = marks();
     if ((m & is_filler) != 0) return std::size_t{key_bytes_} << 16U | value_bytes_;
-    return bytes_of({key_bytes_, value_bytes_, m});
+    return bytes_of({key_bytes_, value_bytes(m), m});
   }
   [[nodiscard]] std::string_view key() const noexcept { return {raw() + head_bytes(marks()), key_bytes_}; }
   [[nodiscard]] bool has_key(std::string_view key) const noexcept {
@@ -107,22 +99,14 @@ class entry {
   [[nodiscard]] std::uint32_t end() const noexcept {
     return (marks() & has_end) == 0 ? cache_entry::never : end_word()->load(std::memory_order_relaxed);
   }
-  [[nodiscard]] apart_value apart() const noexcept { return part<apart_value>(marks(), is_apart); }
-  [[nodiscard]] char* value() noexcept {
-    const std::uint32_t m = marks();
-    return (m & is_apart) != 0 ? apart().data() : raw() + head_bytes(m) + key_bytes_;
-  }
+  [[nodiscard]] bool is_in_extent() const noexcept { return (marks() & is_large) != 0; }
+  [[nodiscard]] char* value() noexcept { return raw() + head_bytes(marks()) + key_bytes_; }
 
   [[nodiscard]] cache_entry seen(std::uint32_t now) const noexcept {
     const std::uint32_t word = word_.load(std::memory_order_relaxed);
     const std::uint32_t m = word & 0xFFU;
     cache_entry s;
-    if ((m & is_apart) != 0) {
-      const auto at = apart();
-      s.value = {at.data(), at.bytes};
-    } else {
-      s.value = {raw() + head_bytes(m) + key_bytes_, value_bytes_};
-    }
+    s.value = {raw() + head_bytes(m) + key_bytes_, value_bytes(m)};
     s.version = (m & has_own_version) != 0 ? part<std::uint64_t>(m, has_own_version) : version();
     s.flags = (m & has_flags) != 0 ? part<std::uint32_t>(m, has_flags) : 0;
     s.expires = end();
@@ -177,6 +161,9 @@ class entry {
   }
   [[nodiscard]] const std::atomic<std::uint32_t>* end_word() const noexcept {
     return reinterpret_cast<const std::atomic<std::uint32_t>*>(raw() + sizeof(entry));
+  }
+  [[nodiscard]] std::size_t value_bytes(std::uint32_t marks) const noexcept {
+    return (marks & is_large) != 0 ? part<std::uint32_t>(marks, is_large) : value_bytes_;
   }
   /// Where a part lies: behind those with smaller marks but for the end, which is first, because it changes.
   [[nodiscard]] static constexpr std::size_t place(std::uint32_t marks, mark part) noexcept {

@@ -19,12 +19,12 @@ constexpr std::uint32_t most_looks = 4096;
 
 }  // namespace
 
-entry_log::entry_log(memory_budget& budget)
+entry_log::entry_log(memory_budget& budget, std::size_t bytes_behind)
     : budget_(budget),
       segment_bytes_(segment_bytes_for(budget.limit())),
       largest_inside_(std::min(segment_bytes_ / 4, std::size_t{1} << 15U)),
       count_(static_cast<std::uint32_t>(budget.limit() / segment_bytes_)),
-      pages_(hw::map_pages(count_ * segment_bytes_, {.huge = budget.limit() >= huge_from})),
+      pages_(hw::map_pages(count_ * segment_bytes_ + bytes_behind, {.huge = budget.limit() >= huge_from})),
       segments_(std::make_unique<segment[]>(count_)) {
   for (auto& index : open_)
     index.store(none, std::memory_order_relaxed);  // relaxed: no other thread knows the log
@@ -32,6 +32,7 @@ entry_log::entry_log(memory_budget& budget)
   loose_taken_.reserve(count_);
   for (std::uint32_t i = count_; i > 0; --i) unbacked_.push_back(i - 1);
   budget_.take(count_ * sizeof(segment));
+  if (pages_.is_huge_advised()) pages_.refuse_huge(count_ * segment_bytes_);
 }
 
 location entry_log::allocate(std::size_t bytes, queue in, unsigned lifetime) noexcept {
@@ -244,7 +245,7 @@ std::uint32_t entry_log::oldest(queue in) const noexcept {
   return i;
 }
 
-void entry_log::open(std::uint32_t index, queue in, unsigned lifetime) noexcept {
+void entry_log::open(std::uint32_t index, queue in, unsigned lifetime, std::uint64_t age) noexcept {
   segment& s = segments_[index];
   order& o = order_[index_of(in)];
   s.older = o.newest;
@@ -252,6 +253,7 @@ void entry_log::open(std::uint32_t index, queue in, unsigned lifetime) noexcept 
   (o.newest == none ? o.oldest : segments_[o.newest].newer) = index;
   o.newest = index;
   ++o.count;
+  s.age = age;
   s.lifetime = static_cast<std::uint8_t>(lifetime);
   s.is_listed = true;
   // relaxed, all of it: the fill publishes it.

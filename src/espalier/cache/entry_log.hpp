@@ -90,6 +90,7 @@ class entry_log {
     std::uint32_t end = 0;  ///< bytes handed out, once sealed
     std::uint32_t older = none;
     std::uint32_t newer = none;
+    std::uint64_t age = 0;  ///< its place among all that came into its queue
     bool is_listed = false;
     std::uint8_t lifetime = 0;
     /// Read without the mutex too, by a change of an entry in it.
@@ -106,12 +107,16 @@ class entry_log {
   };
 
   /// Throws std::bad_alloc.
-  explicit entry_log(memory_budget& budget);
+  entry_log(memory_budget& budget, std::size_t bytes_behind);
 
   [[nodiscard]] std::size_t segment_bytes() const noexcept { return segment_bytes_; }
-  /// A larger entry's value lies apart.
+  /// A larger entry lies in an extent, in the memory behind the segments.
   [[nodiscard]] std::size_t largest_inside() const noexcept { return largest_inside_; }
   [[nodiscard]] std::byte* at(location where) const noexcept { return pages_.data() + where * location_unit; }
+  [[nodiscard]] location location_of(const std::byte* at) const noexcept {
+    return static_cast<location>(at - pages_.data()) / location_unit;
+  }
+  [[nodiscard]] std::byte* behind() const noexcept { return at(begin_of(count_)); }
   [[nodiscard]] entry& entry_at(location where) const noexcept {
     return *std::launder(reinterpret_cast<entry*>(at(where)));
   }
@@ -140,7 +145,7 @@ class entry_log {
   /// The same of those that have memory, also where the budget is passed.
   [[nodiscard]] std::uint32_t take_freed() noexcept;
   /// Makes a segment from take_free() the open one of a lifetime, the newest of its queue.
-  void open(std::uint32_t index, queue in, unsigned lifetime) noexcept;
+  void open(std::uint32_t index, queue in, unsigned lifetime, std::uint64_t age) noexcept;
   /// No more entries.
   void seal(std::uint32_t index) noexcept;
   /// All segments that are open.
