@@ -330,8 +330,18 @@ class parser {
       c_.is_last = true;
       return input_.size();
     }
+    if (first_ != nullptr && first_->value != nullptr) {
+      c_.value = {first_->value, bytes};
+      if (!first_->value_ends_well) c_.refuse(bad_chunk);
+      return header_;
+    }
     if (input_.size() < whole) {
-      if (first_ != nullptr) first_->wanted = whole;
+      if (first_ == nullptr) return 0;
+      first_->wanted = whole;
+      first_->lacks_value = c_.mode != store_mode::append && c_.mode != store_mode::prepend;
+      first_->line_bytes = header_;
+      first_->key_bytes = c_.key.key.size();
+      first_->value_bytes = bytes;
       return 0;
     }
     c_.value = input_.substr(header_, bytes);

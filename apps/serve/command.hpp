@@ -115,6 +115,14 @@ struct command {
 struct incomplete_command {
   std::size_t scanned = 0;  // bytes that have no end of line
   std::size_t wanted = 1;   // bytes without which it is not complete
+  // Of a store that lacks some of its value, and may have it elsewhere than in the input.
+  bool lacks_value = false;
+  std::size_t line_bytes = 0;
+  std::size_t key_bytes = 0;
+  std::size_t value_bytes = 0;
+  // To pass, with the line alone as input, when the value has come.
+  const char* value = nullptr;
+  bool value_ends_well = true;  // with an end of line
 };
 
 /// Reads commands at the beginning of the input, at most `most`, up to one after which none can be read. The keys of one that

@@ -1,16 +1,24 @@
 #pragma once
 
+#include <sys/uio.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "espalier/cache/byte_cache.hpp"
 
 namespace espalier::app::serving {
 
-/// Replies that wait to be sent. It never throws: replies that find no memory are lost, and failed() says so.
+/// Replies that wait to be sent: bytes, and between them large values, which stay where they lie in the cache. It never throws:
+/// replies that find no memory are lost, and failed() says so.
 class output {
  public:
   output() = default;
@@ -21,15 +29,32 @@ class output {
     std::swap(begin_, other.begin_);
     std::swap(end_, other.end_);
     std::swap(failed_, other.failed_);
+    std::swap(values_, other.values_);
+    std::swap(first_value_, other.first_value_);
+    std::swap(value_bytes_, other.value_bytes_);
     return *this;
   }
   output(const output&) = delete;
   output& operator=(const output&) = delete;
   ~output() { std::free(bytes_); }
 
-  [[nodiscard]] std::string_view pending() const noexcept { return {bytes_ + begin_, end_ - begin_}; }
-  [[nodiscard]] std::size_t size() const noexcept { return end_ - begin_; }
-  [[nodiscard]] bool empty() const noexcept { return begin_ == end_; }
+  /// What is to be sent first, in at most `most` parts. Returns how many.
+  [[nodiscard]] std::size_t pending(iovec* parts, std::size_t most) const noexcept {
+    std::size_t count = 0;
+    std::size_t at = begin_;
+    const auto add = [&](const char* from, std::size_t bytes) {
+      if (bytes != 0 && count < most) parts[count++] = {const_cast<char*>(from), bytes};
+    };
+    for (std::size_t i = first_value_; i < values_.size() && count < most; ++i) {
+      add(bytes_ + at, values_[i].at - at);
+      at = values_[i].at;
+      add(values_[i].text.data(), values_[i].text.size());
+    }
+    add(bytes_ + at, end_ - at);
+    return count;
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return end_ - begin_ + value_bytes_; }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
@@ -55,16 +80,47 @@ class output {
     return *this;
   }
 
+  /// A value that lies in the cache, after what was written.
+  void refer(std::string_view text, byte_cache::hold held) noexcept {
+    try {
+      values_.push_back({end_, text, std::move(held)});
+      value_bytes_ += text.size();
+    } catch (const std::bad_alloc&) {
+      failed_ = true;
+    }
+  }
+
   /// Takes back what was written after size() was this.
-  void shrink_to(std::size_t size) noexcept { end_ = begin_ + size; }
+  void shrink_to(std::size_t size) noexcept {
+    while (values_.size() > first_value_ &&
+           this->size() - (end_ - values_.back().at) - values_.back().text.size() >= size) {
+      end_ = values_.back().at;
+      value_bytes_ -= values_.back().text.size();
+      values_.pop_back();
+    }
+    end_ = begin_ + size - value_bytes_;
+  }
   /// The first bytes were sent.
   void sent(std::size_t bytes) noexcept {
+    for (; bytes != 0 && first_value_ < values_.size();) {
+      part& next = values_[first_value_];
+      const std::size_t before = std::min(bytes, next.at - begin_);
+      begin_ += before;
+      bytes -= before;
+      const std::size_t of_value = std::min(bytes, next.text.size());
+      next.text.remove_prefix(of_value);
+      value_bytes_ -= of_value;
+      bytes -= of_value;
+      if (begin_ != next.at || !next.text.empty()) return;
+      next.held = {};
+      ++first_value_;
+    }
     begin_ += bytes;
-    if (begin_ == end_) begin_ = end_ = 0;
+    if (empty()) reset();
   }
   /// Drops all of it, and the failure.
   void clear() noexcept {
-    begin_ = end_ = 0;
+    reset();
     failed_ = false;
   }
   /// Frees a buffer that has become large and is not in use.
@@ -77,6 +133,17 @@ class output {
   }
 
  private:
+  struct part {
+    std::size_t at;  ///< bytes before it, from the start of the buffer
+    std::string_view text;
+    byte_cache::hold held;
+  };
+
+  void reset() noexcept {
+    begin_ = end_ = first_value_ = value_bytes_ = 0;
+    values_.clear();
+  }
+
   bool grow(std::size_t bytes) noexcept {
     constexpr std::size_t smallest = std::size_t{16} << 10U;
     std::size_t wanted = capacity_ < smallest ? smallest : 2 * capacity_;
@@ -96,6 +163,9 @@ class output {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   bool failed_ = false;
+  std::vector<part> values_;
+  std::size_t first_value_ = 0;  // that is not sent
+  std::size_t value_bytes_ = 0;
 };
 
 }  // namespace espalier::app::serving

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "apps/serve/base64.hpp"
 #include "apps/serve/command.hpp"
@@ -163,6 +165,15 @@ class session::execution {
     return done;
   }
 
+  /// A store that has no room for its value, of which the rest is skipped.
+  void refuse_value(const command& c) {
+    static_cast<void>(no_room(c));
+    if (c.what == verb::meta_store)
+      out_ << no_memory << "\r\n";
+    else
+      reply(c, no_memory);
+  }
+
  private:
   using kind = cache_change::kind;
 
@@ -190,7 +201,8 @@ class session::execution {
 
   void put_value(std::string_view key, const cache_entry& e, bool shows_version) {
     constexpr std::size_t most = 80;
-    char* at = out_.room(most + key.size() + e.value.size());
+    byte_cache::hold held = cache_.hold_value(e);
+    char* at = out_.room(most + key.size() + (held ? 0 : e.value.size()));
     if (at == nullptr) return;
     at = put(put(at, "VALUE "), key);
     *at++ = ' ';
@@ -201,7 +213,15 @@ class session::execution {
       *at++ = ' ';
       at = put(at, version_of(e.version));
     }
-    out_.wrote(put(put(put(at, "\r\n"), e.value), "\r\n"));
+    put_value_end(put(at, "\r\n"), e, std::move(held));
+  }
+
+  /// The value and the end of its line. One that is held stays where it is.
+  void put_value_end(char* at, const cache_entry& e, byte_cache::hold held) {
+    if (!held) return out_.wrote(put(put(at, e.value), "\r\n"));
+    out_.wrote(at);
+    out_.refer(e.value, std::move(held));
+    out_ << "\r\n";
   }
 
   void look_up_many(const command& c, batch& with, std::string_view input) {
@@ -222,56 +242,56 @@ class session::execution {
     outcome result = outcome::stored;
     const bool compares = c.has('C') && c.version != 0;
     size = c.value.size();
-    const cache_changed changed = cache_.change(
-        c.key,
-        [&](const cache_entry* now) {
-          cache_change made{kind::store, c.value.size(), c.flags, c.end, c.new_version};
-          const auto keep = [&](outcome because) {
-            result = because;
-            return cache_change{};
-          };
-          result = outcome::stored;
-          switch (c.mode) {
-            case store_mode::set:
-              return made;
-            case store_mode::add:
-              return now == nullptr ? made : keep(outcome::not_stored);
-            case store_mode::replace:
-              return now != nullptr ? made : keep(outcome::not_stored);
-            case store_mode::compare:
-              if (now == nullptr) return keep(outcome::not_found);
-              if (matches(*now, c.version)) return made;
-              if (!c.has('I') || c.version == 0 || c.version > now->version) return keep(outcome::exists);
-              made.expires = now->expires;
-              made.stale = true;
-              made.claimed = now->claimed;
-              return made;
-            case store_mode::append:
-            case store_mode::prepend:
-              if (now == nullptr) {
-                if (!c.has('N')) return keep(outcome::not_stored);
-                size = c.value.size();
-                made.expires = c.end_if_new;
-                return made;
-              }
-              if (compares && !matches(*now, c.version)) return keep(outcome::exists);
-              size = made.value_bytes = now->value.size() + c.value.size();
-              made.flags = now->flags;
-              made.expires = now->expires;
-              return made;
-          }
+    const auto decide = [&](const cache_entry* now) {
+      cache_change made{kind::store, c.value.size(), c.flags, c.end, c.new_version};
+      const auto keep = [&](outcome because) {
+        result = because;
+        return cache_change{};
+      };
+      result = outcome::stored;
+      switch (c.mode) {
+        case store_mode::set:
           return made;
-        },
-        [&](char* value, const cache_entry* now) {
-          const std::string_view old =
-              now != nullptr && (c.mode == store_mode::append || c.mode == store_mode::prepend)
-                  ? now->value
-                  : std::string_view();
-          if (c.mode == store_mode::prepend)
-            put(put(value, c.value), old);
-          else
-            put(put(value, old), c.value);
-        });
+        case store_mode::add:
+          return now == nullptr ? made : keep(outcome::not_stored);
+        case store_mode::replace:
+          return now != nullptr ? made : keep(outcome::not_stored);
+        case store_mode::compare:
+          if (now == nullptr) return keep(outcome::not_found);
+          if (matches(*now, c.version)) return made;
+          if (!c.has('I') || c.version == 0 || c.version > now->version) return keep(outcome::exists);
+          made.expires = now->expires;
+          made.stale = true;
+          made.claimed = now->claimed;
+          return made;
+        case store_mode::append:
+        case store_mode::prepend:
+          if (now == nullptr) {
+            if (!c.has('N')) return keep(outcome::not_stored);
+            size = c.value.size();
+            made.expires = c.end_if_new;
+            return made;
+          }
+          if (compares && !matches(*now, c.version)) return keep(outcome::exists);
+          size = made.value_bytes = now->value.size() + c.value.size();
+          made.flags = now->flags;
+          made.expires = now->expires;
+          return made;
+      }
+      return made;
+    };
+    const auto fill = [&](char* value, const cache_entry* now) {
+      const std::string_view old =
+          now != nullptr && (c.mode == store_mode::append || c.mode == store_mode::prepend)
+              ? now->value
+              : std::string_view();
+      if (c.mode == store_mode::prepend)
+        put(put(value, c.value), old);
+      else
+        put(put(value, old), c.value);
+    };
+    const cache_changed changed =
+        session_.value_ ? cache_.change(c.key, decide, session_.value_) : cache_.change(c.key, decide, fill);
     version = changed.version;
     counters_.add(counted::set_commands);
     if (c.mode == store_mode::compare) {
@@ -282,6 +302,10 @@ class session::execution {
     if (changed.outcome == cache_outcome::done) return result;
     version = 0;
     if (changed.outcome == cache_outcome::too_large) return outcome::not_stored;
+    return no_room(c);
+  }
+
+  outcome no_room(const command& c) {
     counters_.add(counted::out_of_memory);
     if (c.what == verb::meta_store || c.mode == store_mode::set) drop(c);
     return outcome::no_memory;
@@ -460,7 +484,8 @@ class session::execution {
   /// Writes a hit of `mg`. `is_new`: this command has made the entry.
   void put_hit(const command& c, const cache_entry& e, bool won, bool is_new) {
     const bool shows_value = c.has('v') && !(c.has('C') && matches(e, c.version));
-    char* at = meta_room(c, e.value.size());
+    byte_cache::hold held = shows_value ? cache_.hold_value(e) : byte_cache::hold();
+    char* at = meta_room(c, held ? 0 : e.value.size());
     if (at == nullptr) return;
     at = shows_value ? put(put(at, "VA "), e.value.size()) : put(at, "HD");
     std::uint32_t end = e.expires;
@@ -504,7 +529,7 @@ class session::execution {
     if (e.stale) at = put(at, " X");
     if (won) at = put(at, " W");
     at = put(at, "\r\n");
-    if (shows_value) at = put(put(at, e.value), "\r\n");
+    if (shows_value) return put_value_end(at, e, std::move(held));
     out_.wrote(at);
   }
 
@@ -851,6 +876,10 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
     used = go_on_with_look_up(input, out, with);
     if (look_up_.runs) return used;
   }
+  if (value_) {
+    used += go_on_with_value(input.substr(used), run, with);
+    if (value_) return used;
+  }
   if (input.size() - used < wanted_) return used;
   wanted_ = 1;
 
@@ -872,6 +901,8 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
     if (count == 0) {
       scanned_ = first.scanned;
       wanted_ = first.wanted;
+      if (first.lacks_value && service_.cache().is_large(first.key_bytes, first.value_bytes))
+        used += begin_value(input.substr(used), first, run, with);
       break;
     }
     scanned_ = 0;
@@ -902,6 +933,46 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
   }
   if (out.failed()) next_ = step::close;
   return used;
+}
+
+/// The line of a store with a large value, which is received where it will lie.
+std::size_t session::begin_value(std::string_view input, const incomplete_command& first, execution& run,
+                                 batch& with) {
+  try {
+    line_ = input.substr(0, first.line_bytes);
+    value_ = service_.cache().receive(first.key_bytes, first.value_bytes);
+  } catch (const std::bad_alloc&) {  // there is no room
+  }
+  scanned_ = 0;
+  wanted_ = 1;
+  if (value_) {
+    value_received_ = 0;
+    return first.line_bytes + go_on_with_value(input.substr(first.line_bytes), run, with);
+  }
+  command& c = with.commands_[0];
+  incomplete_command whole{.value = input.data()};  // which is not read
+  static_cast<void>(parse_commands(input.substr(0, first.line_bytes), &c, 1, service_, with.keys_, whole));
+  run.refuse_value(c);
+  skipped_ = first.wanted - input.size();
+  return input.size();
+}
+
+/// The value, and its end of line. Then the command is executed.
+std::size_t session::go_on_with_value(std::string_view input, execution& run, batch& with) {
+  constexpr std::string_view end = "\r\n";
+  const std::size_t more = std::min(input.size(), room().size());
+  if (more != 0) std::memcpy(room().data(), input.data(), more);
+  received(more);
+  if (value_received_ < value_.size() || input.size() - more < end.size()) return more;
+  command& c = with.commands_[0];
+  incomplete_command whole{.value = value_.value(), .value_ends_well = input.substr(more, end.size()) == end};
+  static_cast<void>(parse_commands(line_, &c, 1, service_, with.keys_, whole));
+  if (service_.verbosity() > 1)
+    std::fprintf(stderr, "<%d %.*s\n", descriptor_, static_cast<int>(c.line.size()), c.line.data());
+  run.run(c, with, line_);
+  value_ = {};
+  std::string().swap(line_);
+  return more + end.size();
 }
 
 /// The rest of a look-up of many keys, which had to wait until its first values were sent.

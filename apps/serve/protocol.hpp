@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +17,7 @@
 namespace espalier::app::serving {
 
 struct command;
+struct incomplete_command;
 
 /// What the sessions of one thread share: its counters, and the commands that are being executed.
 class batch {
@@ -55,6 +58,15 @@ class session {
   /// bytes that it has used. The replies do not depend on how the input is cut.
   std::size_t consume(std::string_view input, output& out, batch& with, unsigned most = batch::most_commands);
 
+  /// Where the next bytes of a large value belong: in the cache, without a copy. They may be passed to consume() too. Empty: all
+  /// input is for consume().
+  [[nodiscard]] std::span<char> room() const noexcept {
+    if (!value_) return {};
+    return {value_.value() + value_received_, value_.size() - value_received_};
+  }
+  /// So many bytes were written to the room.
+  void received(std::size_t bytes) noexcept { value_received_ += bytes; }
+
   [[nodiscard]] step next() const noexcept { return next_; }
   /// Input shorter than this is not looked at.
   [[nodiscard]] std::size_t wanted() const noexcept { return wanted_; }
@@ -62,14 +74,20 @@ class session {
  private:
   class execution;
 
+  std::size_t begin_value(std::string_view input, const incomplete_command& first, execution& run,
+                          batch& with);
+  std::size_t go_on_with_value(std::string_view input, execution& run, batch& with);
   std::size_t go_on_with_look_up(std::string_view input, output& out, batch& with);
 
   service& service_;
   int descriptor_;
   step next_ = step::receive;
   std::size_t wanted_ = 1;
-  std::size_t scanned_ = 0;    // bytes of the input that have no end of line
-  std::size_t skipped_ = 0;    // bytes to come of a value that was refused
+  std::size_t scanned_ = 0;     // bytes of the input that have no end of line
+  std::size_t skipped_ = 0;     // bytes to come of a value that was refused
+  byte_cache::incoming value_;  // of a store whose line is known
+  std::size_t value_received_ = 0;
+  std::string line_;
   std::size_t resume_at_ = 0;  // where the input has the rest of a look-up
   struct {
     bool runs = false;

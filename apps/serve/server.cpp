@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -298,7 +299,25 @@ class worker {
       c.owner.receive(c);
   }
 
+  /// A large value, into the cache; and what comes after it, into the shared buffer.
+  void receive_value(connection& c, std::span<char> to) {
+    std::array<iovec, 2> parts{{{to.data(), to.size()}, {shared_.data(), shared_bytes}}};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const ssize_t got = recvmsg(c.descriptor, &message, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) return close_connection(c);
+    const auto bytes = static_cast<std::size_t>(got);
+    counters_.add(counted::bytes_read, bytes);
+    note_time(c);
+    const std::size_t of_value = std::min(bytes, to.size());
+    c.commands.received(of_value);
+    if (bytes != of_value) execute(c, {shared_.data(), bytes - of_value}, false);
+  }
+
   void receive(connection& c) {
+    if (const std::span<char> to = c.commands.room(); !to.empty()) return receive_value(c, to);
     const std::size_t wanted = c.commands.wanted();
     const std::size_t held = c.input.content().size();
     char* to = nullptr;
@@ -366,8 +385,11 @@ class worker {
 
   /// False: the connection is broken.
   bool send_some(connection& c, output& out) {
-    const std::string_view pending = out.pending();
-    const ssize_t sent = send(c.descriptor, pending.data(), pending.size(), MSG_NOSIGNAL);
+    std::array<iovec, 64> parts;
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = out.pending(parts.data(), parts.size());
+    const ssize_t sent = sendmsg(c.descriptor, &message, MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
     counters_.add(counted::bytes_written, static_cast<std::uint64_t>(sent));
     out.sent(static_cast<std::size_t>(sent));

@@ -48,8 +48,12 @@ class conversation {
       if (used > input_.size()) throw std::logic_error("more input was used than there was");
       input_.erase(0, used);
       most_output = std::max(most_output, out_.size());
-      replies += out_.pending();
-      out_.sent(out_.size());
+      while (!out_.empty()) {
+        iovec part;
+        static_cast<void>(out_.pending(&part, 1));
+        replies.append(static_cast<const char*>(part.iov_base), part.iov_len);
+        out_.sent(part.iov_len);
+      }
       closed = commands_.next() == session::step::close;
       if (commands_.next() == session::step::receive) break;
     }

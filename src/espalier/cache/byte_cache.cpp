@@ -104,6 +104,8 @@ struct byte_cache::state {
   std::atomic<std::uint64_t> copied{0};
   std::atomic<std::uint64_t> found_expired{0};
   std::atomic<std::uint64_t> found_flushed{0};
+  /// Of the extents of values that are being received.
+  std::atomic<std::size_t> bytes_received{0};
   /// Of the next segment or large entry that comes into a queue.
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> ages{0};
 
@@ -580,6 +582,56 @@ bool byte_cache::find(const hashed_key& key, access how, cache_entry& seen) noex
   return true;
 }
 
+bool byte_cache::is_large(std::size_t key_bytes, std::size_t value_bytes) const noexcept {
+  return entry::longest_head + key_bytes + value_bytes > state_->log.largest_inside();
+}
+
+byte_cache::incoming byte_cache::receive(std::size_t key_bytes, std::size_t value_bytes) {
+  state& s = *state_;
+  incoming made;
+  const std::size_t bytes = s.large.bytes_for(entry::longest_head + key_bytes + value_bytes);
+  // relaxed, here and below: a count
+  if (s.bytes_received.fetch_add(bytes, std::memory_order_relaxed) + bytes <= s.budget.limit() / 2) {
+    const std::lock_guard evicting(s.mutex);
+    made.extent_ = s.allocate_large(entry::longest_head + key_bytes + value_bytes);
+    if (made.extent_ != extents::none) made.of_ = this;
+  }
+  if (!made) {
+    s.bytes_received.fetch_sub(bytes, std::memory_order_relaxed);
+    return {};
+  }
+  made.key_bytes_ = key_bytes;
+  made.value_bytes_ = value_bytes;
+  return made;
+}
+
+char* byte_cache::incoming::value() const noexcept {
+  return reinterpret_cast<char*>(of_->state_->large.at(extent_)) + extents::header_bytes +
+         entry::longest_head + key_bytes_;
+}
+
+void byte_cache::incoming::free() noexcept {
+  if (of_ == nullptr) return;
+  state& s = *std::exchange(of_, nullptr)->state_;
+  s.bytes_received.fetch_sub(s.large.bytes_of(extent_), std::memory_order_relaxed);
+  s.large.drop(extent_);
+}
+
+byte_cache::hold byte_cache::hold_value(const cache_entry& seen) noexcept {
+  state& s = *state_;
+  hold made;
+  const auto* const at = reinterpret_cast<const std::byte*>(seen.value.data());
+  if (!s.large.contains(at)) return made;
+  made.of_ = this;
+  made.extent_ = s.large.index_of(at);
+  s.large.hold(made.extent_);
+  return made;
+}
+
+byte_cache::hold::~hold() {
+  if (of_ != nullptr) of_->state_->large.drop(extent_);
+}
+
 cache_changed byte_cache::apply(const hashed_key& key, const erased_change& change) {
   if (key.key.size() > largest_key) return {cache_outcome::too_large, cache_change::kind::keep, 0};
   state& s = *state_;
@@ -663,6 +715,8 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
         if ((e->marks() & caching::has_own_version) != 0) c.version = seen.version;
       }
     }
+    const bool is_placed = change.value != nullptr && c.what == cache_change::kind::store;
+    if (is_placed) c.value_bytes = change.value->value_bytes_;
     if (c.value_bytes + key.key.size() > s.options.largest_entry) {
       result.outcome = cache_outcome::too_large;
       return result;
@@ -675,7 +729,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     if (c.expires != cache_entry::never) shape.marks |= caching::has_end;
     if (c.version != 0) shape.marks |= caching::has_own_version;
     if (amends && seen.fetched) shape.marks |= caching::is_fetched;
-    const bool is_large = entry::bytes_of(shape) > s.log.largest_inside();
+    const bool is_large = is_placed || entry::bytes_of(shape) > s.log.largest_inside();
     if (is_large) shape.marks |= caching::is_large | caching::has_end;
     const std::size_t bytes = is_large ? key.key.size() + c.value_bytes : entry::bytes_of(shape);
     const unsigned lifetime = caching::lifetime_of(c.expires, second);
@@ -688,6 +742,14 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     } else if (!has_asked) {
       has_asked = true;
       in = s.evicted.take(key.hash) ? queue::proven : queue::fresh;
+    }
+    if (is_placed && mine.extent == extents::none) {
+      mine.give();
+      mine.bytes = bytes;
+      mine.extent = change.value->extent_;
+      // relaxed: a count
+      s.bytes_received.fetch_sub(s.large.bytes_of(mine.extent), std::memory_order_relaxed);
+      change.value->of_ = nullptr;
     }
     const bool has_room = is_large ? mine.extent != extents::none : mine.where != 0;
     if (!has_room || mine.bytes != bytes) {
@@ -727,7 +789,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     entry& made = entry::make(at, shape, key.key, c, version, second);
     if (amends)
       seen.value.copy(made.value(), seen.value.size());
-    else
+    else if (!is_placed)
       change.fill(change.filler, made.value(), current);
     const location where = s.log.location_of(at);
     if (is_large) {

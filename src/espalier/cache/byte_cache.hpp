@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "espalier/reclaim/epoch.hpp"
 
@@ -161,6 +162,77 @@ class byte_cache {
     return apply(key, erased);
   }
 
+  /// The room of a large value that comes in parts, in the place where its entry will lie. It counts against the limit, and is
+  /// freed with the object, which may not outlive the cache.
+  class incoming {
+   public:
+    incoming() noexcept = default;
+    incoming(incoming&& other) noexcept { *this = std::move(other); }
+    incoming& operator=(incoming&& other) noexcept {
+      std::swap(of_, other.of_);
+      std::swap(extent_, other.extent_);
+      std::swap(key_bytes_, other.key_bytes_);
+      std::swap(value_bytes_, other.value_bytes_);
+      return *this;
+    }
+    incoming(const incoming&) = delete;
+    incoming& operator=(const incoming&) = delete;
+    ~incoming() { free(); }
+
+    [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
+    [[nodiscard]] std::size_t size() const noexcept { return value_bytes_; }
+    /// size() bytes to write to.
+    [[nodiscard]] char* value() const noexcept;
+
+   private:
+    friend class byte_cache;
+    void free() noexcept;
+
+    byte_cache* of_ = nullptr;
+    std::uint32_t extent_ = 0;
+    std::size_t key_bytes_ = 0;
+    std::size_t value_bytes_ = 0;
+  };
+  /// Whether receive() takes a value of this size.
+  [[nodiscard]] bool is_large(std::size_t key_bytes, std::size_t value_bytes) const noexcept;
+  /// Room for a value that is large. Empty if there is none, or if half of the limit is such room already.
+  [[nodiscard]] incoming receive(std::size_t key_bytes, std::size_t value_bytes);
+  /// As the change above. A store has the value that was received, whatever value_bytes decide() returns; `value` is empty
+  /// afterwards. With another decision it stays with the caller.
+  template <class Decide>
+  cache_changed change(const hashed_key& key, Decide&& decide, incoming& value) {
+    const erased_change erased{const_cast<void*>(static_cast<const void*>(std::addressof(decide))),
+                               [](void* context, const cache_entry* now) -> cache_change {
+                                 return (*static_cast<std::remove_reference_t<Decide>*>(context))(now);
+                               },
+                               nullptr, nullptr, &value};
+    return apply(key, erased);
+  }
+
+  /// Keeps a large value readable, and its memory, after its entry is gone. It may not outlive the cache.
+  class hold {
+   public:
+    hold() noexcept = default;
+    hold(hold&& other) noexcept { *this = std::move(other); }
+    hold& operator=(hold&& other) noexcept {
+      std::swap(of_, other.of_);
+      std::swap(extent_, other.extent_);
+      return *this;
+    }
+    hold(const hold&) = delete;
+    hold& operator=(const hold&) = delete;
+    ~hold();
+
+    [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
+
+   private:
+    friend class byte_cache;
+    byte_cache* of_ = nullptr;
+    std::uint32_t extent_ = 0;
+  };
+  /// Of what a visitor or a decision sees, while it runs; empty if the value is not large.
+  [[nodiscard]] hold hold_value(const cache_entry& seen) noexcept;
+
   /// Forgets every entry that was stored before, at one moment; their memory comes back with time.
   void flush() noexcept;
 
@@ -199,6 +271,7 @@ class byte_cache {
     cache_change (*decide)(void*, const cache_entry*);
     void* filler;
     void (*fill)(void*, char*, const cache_entry*);
+    incoming* value = nullptr;
   };
   struct state;
 

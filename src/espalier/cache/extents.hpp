@@ -55,6 +55,9 @@ class extents {
     return *std::launder(reinterpret_cast<header*>(at(index)));
   }
   [[nodiscard]] std::byte* at(std::uint32_t index) const noexcept { return begin_ + index * page_; }
+  [[nodiscard]] bool contains(const std::byte* at) const noexcept {
+    return at >= begin_ && at < begin_ + count_ * page_;
+  }
   [[nodiscard]] std::uint32_t index_of(const void* inside_first_page) const noexcept {
     return static_cast<std::uint32_t>((static_cast<const std::byte*>(inside_first_page) - begin_) / page_);
   }
