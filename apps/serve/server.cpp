@@ -148,6 +148,8 @@ struct connection {
   bool sends = false;    // waits until replies can be sent, and receives nothing
   bool ends = false;     // after the replies
   bool resumes = false;  // has commands to execute, and waits for its turn
+  bool sent_large =
+      false;  // its last value went into the cache without a copy, but for what came with the line
   std::atomic<std::uint32_t> last_second{0};
   std::size_t position = 0;  // among its worker's
 };
@@ -313,6 +315,7 @@ class worker {
     note_time(c);
     const std::size_t of_value = std::min(bytes, to.size());
     c.commands.received(of_value);
+    c.sent_large = true;
     if (bytes != of_value) execute(c, {shared_.data(), bytes - of_value}, false);
   }
 
@@ -326,7 +329,9 @@ class worker {
     if (shares) {
       if (held != 0) std::memcpy(shared_.data(), c.input.content().data(), held);
       to = shared_.data() + held;
-      room = shared_bytes - held;
+      // Another line may come with another such value: what is received with it is copied.
+      constexpr std::size_t few = 2048;
+      room = std::exchange(c.sent_large, false) ? few : shared_bytes - held;
     } else {
       // A large value grows as it comes, and nothing behind it is received.
       constexpr std::size_t at_once = std::size_t{2} << 20U;
