@@ -152,6 +152,7 @@ struct connection {
       false;  // its last value went into the cache without a copy, but for what came with the line
   std::atomic<std::uint32_t> last_second{0};
   std::size_t position = 0;  // among its worker's
+  std::size_t buffered = 0;  // bytes of its buffers, as the service counts them
 };
 
 class worker {
@@ -251,6 +252,7 @@ class worker {
     event_del(&c.ready);
     if (c.resumes) std::ranges::replace(resuming_, &c, static_cast<connection*>(nullptr));
     close(c.descriptor);
+    service_.buffered.fetch_sub(c.buffered, std::memory_order_relaxed);  // relaxed: a count
     {
       const std::lock_guard held(mutex_);
       connections_.back()->position = c.position;
@@ -264,6 +266,28 @@ class worker {
   void left() {
     service_.connections.fetch_sub(1, std::memory_order_acq_rel);
     if (!service_.accepting.load(std::memory_order_acquire)) acceptor_.ring();
+  }
+
+  /// Counts the buffers of a connection. False: it has much, and all connections together more than they may. It is closed then.
+  [[nodiscard]] bool may_buffer(connection& c) {
+    constexpr std::size_t little = std::size_t{16} << 10U;
+    const std::size_t now = c.input.capacity() + c.replies.capacity();
+    if (now == c.buffered) return true;
+    // relaxed: a count
+    const std::size_t all =
+        service_.buffered.fetch_add(now - c.buffered, std::memory_order_relaxed) + now - c.buffered;
+    const bool grows = now > c.buffered;
+    c.buffered = now;
+    if (!grows || now <= little || all <= service_.chosen().buffers) return true;
+    constexpr std::string_view refusal = "SERVER_ERROR out of memory for the buffers of connections\r\n";
+    if (c.replies.empty()) {
+      [[maybe_unused]] const ssize_t sent =
+          send(c.descriptor, refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    if (service_.verbosity() > 0)
+      std::fprintf(stderr, "espalier serve: closed connection %d: %zu bytes of buffers\n", c.descriptor, all);
+    close_connection(c);
+    return false;
   }
 
   void note_time(connection& c) noexcept {
@@ -340,6 +364,7 @@ class worker {
       if (wanted > held) capacity = wanted <= at_once ? wanted : std::min(capacity, wanted);
       to = c.input.room(capacity);
       if (to == nullptr) return close_connection(c);
+      if (!may_buffer(c)) return;
       room = capacity - held;
     }
     const ssize_t got = recv(c.descriptor, to, room, 0);
@@ -369,11 +394,13 @@ class worker {
       c.input.release();
     else if (!c.input.assign(input.substr(used)))
       return close_connection(c);
+    if (!may_buffer(c)) return;
     if (!out_.empty()) {
       if (!send_some(c, out_)) return close_connection(c);
       if (!out_.empty()) {
         c.replies = std::exchange(out_, output());
         c.ends = next == session::step::close;
+        if (!may_buffer(c)) return;
         return wait_to_send(c);
       }
       out_.trim();
@@ -423,6 +450,7 @@ class worker {
     out_.trim();
     c.replies = output();
     c.sends = false;
+    if (!may_buffer(c)) return;
     if (!c.input.empty()) resume_later(c);
     wait_for(c, EV_READ);
   }

@@ -31,7 +31,8 @@ struct settings {
   bool rejects_at_limit = true;  ///< false: connections wait until another one closes
   unsigned requests_per_turn = 20;
   std::size_t replies_at_once = std::size_t{1}
-                                << 20U;  ///< bytes, from which on they are sent before more are made
+                                << 20U;          ///< bytes, from which on they are sent before more are made
+  std::size_t buffers = std::size_t{64} << 20U;  ///< bytes of all connections together, beside -m
   int backlog = 1024;
   unsigned idle_timeout = 0;  ///< seconds; 0: none
   int port = 11211;           ///< 0: none, -1: any free one
@@ -185,6 +186,7 @@ class service {
   std::function<void(output&)> list_connections;
   std::atomic<std::uint64_t> connections{0};
   std::atomic<bool> accepting{true};
+  std::atomic<std::size_t> buffered{0};  // bytes of the buffers of connections
 
  private:
   [[nodiscard]] counts all_counts();
