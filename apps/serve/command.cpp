@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "apps/serve/base64.hpp"
 #include "apps/serve/service.hpp"
@@ -176,6 +177,18 @@ bool read_store_mode(command& c) noexcept {
 bool read_direction(command& c) noexcept {
   c.decreases = c.given_mode == 'D' || c.given_mode == '-';
   return c.decreases || c.given_mode == 0 || c.given_mode == 'I' || c.given_mode == '+';
+}
+
+/// A number of a classic store, as memcached reads it: 64 bits, of which the low 32 count. libmemcached sends an end of -1 as
+/// 4294967295.
+template <class Number>
+bool read_cut_number(std::string_view word, Number& number) noexcept {
+  static_assert(sizeof(Number) == sizeof(std::uint32_t));
+  if (word.size() > 1 && word.front() == '+' && word[1] != '-') word.remove_prefix(1);
+  std::conditional_t<std::is_signed_v<Number>, std::int64_t, std::uint64_t> whole{};
+  if (!read_number(word, whole)) return false;
+  number = static_cast<Number>(whole);
+  return true;
 }
 
 /// The bytes of a value, from a command line.
@@ -361,8 +374,9 @@ class parser {
     c_.given = 0;
     c_.new_version = 0;
     std::int32_t delay = 0;
-    if (c_.key.key.size() > byte_cache::largest_key || !read_number(flags, c_.flags) ||
-        !read_number(end, delay) || (mode == store_mode::compare && !read_number(line_.next(), c_.version)))
+    if (c_.key.key.size() > byte_cache::largest_key || !read_cut_number(flags, c_.flags) ||
+        !read_cut_number(end, delay) ||
+        (mode == store_mode::compare && !read_number(line_.next(), c_.version)))
       c_.refuse(bad_format);
     c_.end = service_.clock().end_after(delay);
     return value(bytes, false);

@@ -49,8 +49,8 @@ struct settings {
   unsigned verbosity = 0;
 };
 
-/// The seconds of the cache. They begin with 2, so that 1 is always in the past. They follow the machine's monotonic
-/// clock, and a second begins when one of the calendar does.
+/// The seconds of the cache. They begin with 62, as memcached's do: a minute before the start is in the past, what lies
+/// before that is second 1. They follow the machine's monotonic clock, and a second begins when one of the calendar does.
 class second_clock {
  public:
   second_clock();
@@ -75,7 +75,7 @@ class second_clock {
   [[nodiscard]] std::uint32_t end_after(std::int64_t given) const noexcept;
 
  private:
-  static constexpr std::uint32_t first = 2;
+  static constexpr std::uint32_t first = 62;
 
   std::atomic<std::uint32_t> seconds_{first};
   std::atomic<std::uint32_t> moved_{0};

@@ -99,6 +99,32 @@ const std::vector<exchange>& exchanges() {
        "STORED\r\nSTORED\r\nSTORED\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nVALUE d 0 1\r\n4\r\nEND\r\nOK\r\nVALUE a "
        "0 1\r\n1\r\nEND\r\nOK\r\n"
        "VALUE d 0 1\r\n4\r\nEND\r\n"},
+      // 2^32 - 1 is libmemcached's -1. After it: 4, 0, the largest and the smallest of 64 bits, and one more.
+      {"ends_are_cut_to_32_bits",
+       "set k 0 0 1\r\na\r\nset k 0 4294967295 1 noreply\r\nb\r\nget k\r\nadd k 0 2147483648 1\r\nc\r\nmg "
+       "k\r\nset k 0 4294967300 1\r\nd\r\nmg k t v\r\nset k 0 +4294967296 1\r\ne\r\nmg k t v\r\nset k 0 "
+       "9223372036854775807 1\r\nf\r\nmg k\r\nset k 0 -9223372036854775808 1\r\ng\r\nmg k t v\r\nset k 0 "
+       "9223372036854775808 1\r\nh\r\nset k 0 +-1 1\r\nh\r\nset k 0 + 1\r\nh\r\nmg k v\r\n",
+       "STORED\r\nEND\r\nSTORED\r\nEN\r\nSTORED\r\nVA 1 t4\r\nd\r\nSTORED\r\nVA 1 "
+       "t-1\r\ne\r\nSTORED\r\nEN\r\n"
+       "STORED\r\nVA 1 t-1\r\ng\r\n" +
+           times(3, "CLIENT_ERROR bad command line format\r\n") + "VA 1\r\ng\r\n"},
+      {"flags_are_cut_to_32_bits",
+       "set k 4294967301 0 1\r\na\r\nmg k f\r\nset k 18446744073709551615 0 1\r\na\r\nmg k f\r\nset k -1 0 "
+       "1\r\na\r\nset k 18446744073709551616 0 1\r\na\r\n",
+       "STORED\r\nHD f5\r\nSTORED\r\nHD f4294967295\r\n" +
+           times(2, "CLIENT_ERROR bad command line format\r\n")},
+      {"ends_of_other_commands_have_32_bits",
+       "set k 0 0 1\r\na\r\ntouch k 2147483648\r\ngat 4294967295 k\r\nmg k T4294967295\r\nms k 1 "
+       "T2147483648\r\nb\r\nflush_all 4294967295\r\nmg k t v\r\ntouch k -2147483648\r\nmg k\r\n",
+       "STORED\r\n" + times(2, "CLIENT_ERROR invalid exptime argument\r\n") +
+           times(2, "CLIENT_ERROR bad token in command line format\r\n") +
+           "CLIENT_ERROR invalid exptime argument\r\nVA 1 t-1\r\na\r\nTOUCHED\r\nEN\r\n"},
+      {"up_to_30_days_are_from_now",
+       "set k 0 2592000 1\r\na\r\nmg k t\r\ntouch k 2592000\r\nmg k t\r\ntouch k 2592001\r\nmg k\r\nset k 0 "
+       "2592001 "
+       "1\r\na\r\nmg k\r\n",
+       "STORED\r\nHD t2592000\r\nTOUCHED\r\nHD t2592000\r\nTOUCHED\r\nEN\r\nSTORED\r\nEN\r\n"},
       {"touch",
        "touch k 5\r\nset k 0 0 1\r\na\r\ntouch k 5\r\ndebugtime 4\r\ntouch k 50\r\ndebugtime 40\r\nget "
        "k\r\ntouch k -1\r\nget k\r\n"
@@ -132,7 +158,7 @@ const std::vector<exchange>& exchanges() {
        "set k 0 0 1\r\na\r\nflush_all -1\r\nget k\r\nset k 0 0 1\r\na\r\nflush_all -2147483648 "
        "noreply\r\nget k\r\nflush_all -2147483649\r\n",
        "STORED\r\nOK\r\nEND\r\nSTORED\r\nEND\r\nCLIENT_ERROR invalid exptime argument\r\n"},
-      {"flush_before_the_start_is_never",
+      {"flush_long_before_the_start_is_never",
        "set k 0 0 1\r\na\r\nflush_all 2\r\nflush_all 2592001\r\ndebugtime 9\r\nget k\r\nflush_all "
        "2592000\r\nflush_all 2147483647\r\nget k\r\nflush_all 2147483648\r\n",
        "STORED\r\nOK\r\nOK\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nOK\r\nOK\r\nVALUE k 0 "
@@ -193,6 +219,10 @@ const std::vector<exchange>& exchanges() {
        "mg k N30 t c v E8\r\nmg k N30 v\r\nmg k\r\nms k 1 T30 E9\r\na\r\nmg k N30 v\r\nmg k R40 v\r\nmg k "
        "R40\r\nmg k R20\r\n",
        "VA 0 t30 c8 W\r\n\r\nVA 0 Z\r\n\r\nHD Z\r\nHD\r\nVA 1\r\na\r\nVA 1 W\r\na\r\nHD Z\r\nHD Z\r\n"},
+      {"a_look_up_wins_below_R_and_not_at_it",
+       "ms k 1 T30\r\na\r\nmg k R30\r\nmg k R31\r\nmg k R31\r\nms k 1 T30\r\na\r\nmg k R30 T29\r\nmg k T29 "
+       "R30\r\nms k 1\r\na\r\nmg k R2592000\r\n",
+       "HD\r\nHD\r\nHD W\r\nHD Z\r\nHD\r\nHD\r\nHD W\r\nHD\r\nHD\r\n"},
       {"stale",
        "ms k 1 E50 T90\r\na\r\nmd k I T30 E60\r\nmg k v t c\r\nmg k v\r\nms k 1 C10 E70\r\nb\r\nms k 1 C10 I "
        "E70\r\nb\r\nmg k v t c\r\n"
@@ -398,6 +428,7 @@ TEST(protocol, a_flush_at_a_time_of_the_calendar_comes_a_second_before_it) {
     EXPECT_EQ(c.ask("flush_all " + std::to_string(now + from_now) + "\r\n"), "OK\r\n");
     return c.ask("get k\r\n") == "END\r\n";
   };
+  EXPECT_TRUE(flushed_after(-50));
   EXPECT_TRUE(flushed_after(0));
   EXPECT_TRUE(flushed_after(1));
   EXPECT_FALSE(flushed_after(2));
@@ -433,11 +464,11 @@ TEST(protocol, a_value_that_is_too_large_is_skipped_and_leaves_no_older_one) {
   const std::string line = " 0 0 " + std::to_string(large.size());
   for (const std::size_t piece : {std::size_t{1} << 30U, std::size_t{4096}, std::size_t{1000}}) {
     conversation c;
-    EXPECT_EQ(c.ask("set k 0 0 1\r\na\r\nset m 0 0 1\r\na\r\nset a 0 0 1\r\na\r\n"),
-              "STORED\r\nSTORED\r\nSTORED\r\n");
-    const std::string input = "set k" + line + "\r\n" + large + "\r\nadd a" + line + " noreply\r\n" + large +
-                              "\r\nms m " + std::to_string(large.size()) + " q\r\n" + large +
-                              "\r\nget k m a\r\n";
+    EXPECT_EQ(c.ask("set k 0 0 1\r\na\r\nset n 0 0 1\r\na\r\nset m 0 0 1\r\na\r\nset a 0 0 1\r\na\r\n"),
+              "STORED\r\nSTORED\r\nSTORED\r\nSTORED\r\n");
+    const std::string input = "set k" + line + "\r\n" + large + "\r\nset n" + line + " noreply\r\n" + large +
+                              "\r\nadd a" + line + " noreply\r\n" + large + "\r\nms m " +
+                              std::to_string(large.size()) + " q\r\n" + large + "\r\nget k n m a\r\n";
     c.replies.clear();
     for (std::size_t at = 0; at < input.size(); at += piece) {
       c.say(std::string_view(input).substr(at, piece));
@@ -446,7 +477,7 @@ TEST(protocol, a_value_that_is_too_large_is_skipped_and_leaves_no_older_one) {
     EXPECT_EQ(c.replies,
               "SERVER_ERROR object too large for cache\r\nSERVER_ERROR object too large for cache\r\nVALUE a "
               "0 1\r\na\r\nEND\r\n");
-    EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT store_too_large 3\r\n"));
+    EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT store_too_large 4\r\n"));
   }
 }
 
