@@ -15,6 +15,7 @@ namespace espalier::app::serving {
 namespace {
 
 constexpr std::string_view no_memory = "SERVER_ERROR out of memory storing object";
+constexpr std::string_view no_memory_for_end = "SERVER_ERROR out of memory touching object";
 constexpr std::string_view not_a_number = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 
 struct refused_command {
@@ -68,8 +69,7 @@ class session::execution {
     switch (c.what) {
       case verb::look_up:
         if (c.keys == 0) {
-          look_up(c.key, c.shows_version, c.touches, c.end);
-          out_ << "END\r\n";
+          if (look_up(c.key, c.shows_version, c.touches, c.end)) out_ << "END\r\n";
         } else {
           look_up_many(c, with, input);
         }
@@ -119,50 +119,57 @@ class session::execution {
     }
   }
 
-  void look_up(const byte_cache::hashed_key& key, bool shows_version, bool touches, std::uint32_t end) {
+  /// False: the look-up has ended with an error.
+  bool look_up(const byte_cache::hashed_key& key, bool shows_version, bool touches, std::uint32_t end) {
     bool hit = false;
+    bool fits = true;
     if (!touches) {
       hit = cache_.get(key, [&](const cache_entry& e) { put_value(key.key, e, shows_version); });
       counters_.add(counted::get_commands);
       counters_.add(hit ? counted::get_hits : counted::get_misses);
     } else {
       const std::size_t before = out_.size();
-      cache_.change(
-          key,
-          [&](const cache_entry* now) {
-            out_.shrink_to(before);
-            hit = now != nullptr;
-            if (!hit) return cache_change{};
-            put_value(key.key, *now, shows_version);
-            return amended(*now, end);
-          },
-          fill_nothing);
-      if (hit) count_access(key);
-      counters_.add(counted::touch_commands);
-      counters_.add(hit ? counted::touch_hits : counted::touch_misses);
+      fits = amend(key, [&](const cache_entry* now) {
+               out_.shrink_to(before);
+               hit = now != nullptr;
+               if (!hit) return cache_change{};
+               put_value(key.key, *now, shows_version);
+               return amended(*now, end);
+             }).outcome == cache_outcome::done;
+      if (!fits) {
+        out_.shrink_to(before);
+        out_ << no_memory_for_end << "\r\n";
+      }
+      count_touch(key, hit, fits);
     }
     if (service_.detail()) {
       service_.count_prefix(key.key, service::prefix_count::get);
       if (hit) service_.count_prefix(key.key, service::prefix_count::hit);
     }
+    return fits;
   }
 
-  /// Keys of one look-up from here on, group by group. Returns how many are done: all, or the output has become large.
-  std::size_t look_up_group(const std::string_view* keys, std::size_t count, bool shows_version, bool touches,
-                            std::uint32_t end) {
+  struct looked_up {
+    std::size_t keys = 0;  ///< all, if it has not failed and the output has not become large
+    bool failed = false;   ///< the look-up has ended with an error
+  };
+  /// Keys of one look-up from here on, group by group.
+  looked_up look_up_group(const std::string_view* keys, std::size_t count, bool shows_version, bool touches,
+                          std::uint32_t end) {
     std::array<byte_cache::hashed_key, batch::most_commands> group;
-    std::size_t done = 0;
-    while (done < count && out_.size() < much_output_) {
+    looked_up result;
+    std::size_t& done = result.keys;
+    while (done < count && out_.size() < much_output_ && !result.failed) {
       const std::size_t n = std::min(count - done, group.size());
       for (std::size_t i = 0; i < n; ++i) {
         group[i] = byte_cache::hashed(keys[done + i]);
         cache_.request(group[i], 0);
       }
       for (std::size_t i = 0; i < n; ++i) cache_.request(group[i], 1);
-      for (std::size_t i = 0; i < n && out_.size() < much_output_; ++i, ++done)
-        look_up(group[i], shows_version, touches, end);
+      for (std::size_t i = 0; i < n && out_.size() < much_output_ && !result.failed; ++i, ++done)
+        result.failed = !look_up(group[i], shows_version, touches, end);
     }
-    return done;
+    return result;
   }
 
   /// A store that has no room for its value, of which the rest is skipped.
@@ -181,6 +188,29 @@ class session::execution {
 
   static cache_change amended(const cache_entry& now, std::uint32_t end) noexcept {
     return {.what = kind::amend, .expires = end, .stale = now.stale, .claimed = now.claimed};
+  }
+
+  /// As the cache's change, where decide amends. Where memory is full, an entry without an end has no room for one: if it would
+  /// have ended at once it is erased, else it stays as it was.
+  template <class Decide>
+  cache_changed amend(const byte_cache::hashed_key& key, Decide decide) {
+    const cache_changed changed = cache_.change(key, decide, fill_nothing);
+    if (changed.outcome == cache_outcome::done) return changed;
+    return cache_.change(
+        key,
+        [&](const cache_entry* now) {
+          cache_change change = decide(now);
+          if (change.what == kind::amend && change.expires <= service_.clock().now())
+            change.what = kind::erase;
+          return change;
+        },
+        fill_nothing);
+  }
+
+  void count_touch(const byte_cache::hashed_key& key, bool hit, bool fits) {
+    if (hit) count_access(key);
+    counters_.add(counted::touch_commands);
+    counters_.add(!fits ? counted::out_of_memory : hit ? counted::touch_hits : counted::touch_misses);
   }
 
   /// A change is no access.
@@ -226,7 +256,8 @@ class session::execution {
 
   void look_up_many(const command& c, batch& with, std::string_view input) {
     const std::string_view* const keys = with.keys_.data() + c.first_key;
-    const std::size_t done = look_up_group(keys, c.keys, c.shows_version, c.touches, c.end);
+    const auto [done, failed] = look_up_group(keys, c.keys, c.shows_version, c.touches, c.end);
+    if (failed) return;
     if (done == c.keys) {
       out_ << "END\r\n";
       return;
@@ -420,17 +451,13 @@ class session::execution {
 
   void touch(const command& c) {
     bool hit = false;
-    cache_.change(
-        c.key,
-        [&](const cache_entry* now) {
-          hit = now != nullptr;
-          return hit ? amended(*now, c.end) : cache_change{};
-        },
-        fill_nothing);
-    if (hit) count_access(c.key);
-    counters_.add(counted::touch_commands);
-    counters_.add(hit ? counted::touch_hits : counted::touch_misses);
-    reply(c, hit ? "TOUCHED" : "NOT_FOUND");
+    const cache_changed changed = amend(c.key, [&](const cache_entry* now) {
+      hit = now != nullptr;
+      return hit ? amended(*now, c.end) : cache_change{};
+    });
+    const bool fits = changed.outcome == cache_outcome::done;
+    count_touch(c.key, hit, fits);
+    reply(c, !fits ? no_memory_for_end : hit ? "TOUCHED" : "NOT_FOUND");
   }
 
   void erase(const command& c) {
@@ -548,12 +575,17 @@ class session::execution {
     const std::size_t before = out_.size();
     bool hit = false;
     bool must_change = c.has('T');
+    bool fits = true;
+    cache_entry first;  // as it was before this look-up, of a version that is not 0
     if (!must_change) {
       hit = cache_.get(
           c.key,
           [&](const cache_entry& e) {
             must_change = wins(c, e);
-            if (!must_change) put_hit(c, e, false, false);
+            if (must_change)
+              first = e;
+            else
+              put_hit(c, e, false, false);
           },
           c.has('u') ? byte_cache::access::peek : byte_cache::access::counted);
       must_change |= !hit && c.has('N');
@@ -561,26 +593,33 @@ class session::execution {
     if (must_change) {
       cache_entry made;
       bool is_new = false;
-      const cache_changed changed = cache_.change(
-          c.key,
-          [&](const cache_entry* now) {
-            out_.shrink_to(before);
-            hit = now != nullptr;
-            is_new = !hit && c.has('N');
-            if (is_new) {
-              made.expires = end_by_flags(c, cache_entry::never, true);
-              return cache_change{
-                  .what = kind::store, .expires = made.expires, .version = c.new_version, .claimed = true};
-            }
-            if (!hit) return cache_change{};
-            const bool won = wins(c, *now);
-            put_hit(c, *now, won, false);
-            cache_change change = amended(*now, end_by_flags(c, now->expires, false));
-            change.claimed |= won;
-            if (change.expires == now->expires && !won) change.what = kind::keep;
-            return change;
-          },
-          fill_nothing);
+      const cache_changed changed = amend(c.key, [&](const cache_entry* now) {
+        out_.shrink_to(before);
+        hit = now != nullptr;
+        is_new = !hit && c.has('N');
+        if (is_new) {
+          made.expires = end_by_flags(c, cache_entry::never, true);
+          return cache_change{
+              .what = kind::store, .expires = made.expires, .version = c.new_version, .claimed = true};
+        }
+        if (!hit) return cache_change{};
+        cache_entry shown = *now;
+        if (first.version == now->version) {
+          shown.accessed = first.accessed;
+          shown.fetched = first.fetched;
+        }
+        const bool won = wins(c, *now);
+        put_hit(c, shown, won, false);
+        cache_change change = amended(*now, end_by_flags(c, now->expires, false));
+        change.claimed |= won;
+        if (change.expires == now->expires && !won) change.what = kind::keep;
+        return change;
+      });
+      fits = changed.outcome == cache_outcome::done || !hit;
+      if (!fits) {
+        out_.shrink_to(before);
+        out_ << no_memory_for_end << "\r\n";
+      }
       if (is_new && changed.outcome == cache_outcome::done) {
         hit = true;
         made.version = changed.version;
@@ -588,11 +627,14 @@ class session::execution {
         made.accessed = service_.clock().now();
         put_hit(c, made, true, true);
       }
-      if (hit && !c.has('u')) count_access(c.key);
+      if (hit && first.version == 0 && !c.has('u')) count_access(c.key);
     }
     const bool touches = hit && c.has('T');
     counters_.add(touches ? counted::touch_commands : counted::get_commands);
-    counters_.add(touches ? counted::touch_hits : hit ? counted::get_hits : counted::get_misses);
+    counters_.add(!fits     ? counted::out_of_memory
+                  : touches ? counted::touch_hits
+                  : hit     ? counted::get_hits
+                            : counted::get_misses);
     if (!hit && !c.quiet) put_status(c, "EN");
   }
 
@@ -984,18 +1026,18 @@ std::size_t session::go_on_with_look_up(std::string_view input, output& out, bat
   words line(line_text);
   with.forget_keys();
   for (std::string_view key = line.next(); !key.empty(); key = line.next()) with.keys_.push_back(key);
-  const std::size_t done = run.look_up_group(with.keys_.data(), with.keys_.size(), look_up_.shows_version,
-                                             look_up_.touches, look_up_.end);
+  const auto [done, failed] = run.look_up_group(with.keys_.data(), with.keys_.size(), look_up_.shows_version,
+                                                look_up_.touches, look_up_.end);
   if (out.failed()) {
     next_ = step::close;
     return input.size();
   }
-  if (done < with.keys_.size()) {
+  if (done < with.keys_.size() && !failed) {
     next_ = step::send;
     return static_cast<std::size_t>(with.keys_[done].data() - input.data());
   }
   look_up_.runs = false;
-  out << "END\r\n";
+  if (!failed) out << "END\r\n";
   return end + 1;
 }
 

@@ -223,6 +223,14 @@ const std::vector<exchange>& exchanges() {
        "ms k 1 T30\r\na\r\nmg k R30\r\nmg k R31\r\nmg k R31\r\nms k 1 T30\r\na\r\nmg k R30 T29\r\nmg k T29 "
        "R30\r\nms k 1\r\na\r\nmg k R2592000\r\n",
        "HD\r\nHD\r\nHD W\r\nHD Z\r\nHD\r\nHD\r\nHD W\r\nHD\r\nHD\r\n"},
+      {"a_win_shows_the_access_before_it",
+       "ms k 1 T90\r\na\r\nms s 1 T90\r\na\r\nmd s I T80\r\ndebugtime 70\r\nmg k R30 h l\r\nmg k h l\r\nmg s "
+       "h l\r\nmg s "
+       "h l\r\nms k 1 T90\r\na\r\ndebugtime 61\r\nmg k\r\ndebugtime 20\r\nmg k R30 h l u\r\nmg k T90 R30 h "
+       "l\r\n",
+       "HD\r\nHD\r\nHD\r\nOK\r\nHD h0 l70 W\r\nHD h1 l0 Z\r\nHD h0 l70 X W\r\nHD h1 l0 Z "
+       "X\r\nHD\r\nOK\r\nHD\r\nOK\r\n"
+       "HD h1 l20 W\r\nHD h1 l20 Z\r\n"},
       {"stale",
        "ms k 1 E50 T90\r\na\r\nmd k I T30 E60\r\nmg k v t c\r\nmg k v\r\nms k 1 C10 E70\r\nb\r\nms k 1 C10 I "
        "E70\r\nb\r\nmg k v t c\r\n"
@@ -524,6 +532,34 @@ TEST(protocol, memory_that_is_full_refuses_where_nothing_is_evicted) {
   EXPECT_EQ(c.replies, "SERVER_ERROR out of memory storing object\r\n");
   EXPECT_EQ(c.ask("set k0" + line + "get k0\r\n"), "SERVER_ERROR out of memory storing object\r\nEND\r\n");
   EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT store_no_memory 2\r\n"));
+}
+
+TEST(protocol, an_end_that_has_no_room_is_refused) {
+  choice full;
+  full.memory.memory_limit = mebibyte * 2;
+  full.memory.evicts = false;
+  conversation c(full);
+  c.ask("set none 0 0 1\r\nx\r\nset ends 0 500 1\r\nx\r\n");
+  for (const std::size_t size :
+       {8 * kibibyte, std::size_t{1}}) {  // until not even the smallest entry has room
+    const std::string line = " 0 0 " + std::to_string(size) + "\r\n" + many(size, 'x') + "\r\n";
+    int stored = 0;
+    while (c.ask("set " + std::to_string(size) + "k" + std::to_string(stored) + line) == "STORED\r\n")
+      ASSERT_LT(++stored, 100'000);
+  }
+  const std::string refused = "SERVER_ERROR out of memory touching object\r\n";
+  const std::string ends = "VALUE ends 0 1\r\nx\r\n";
+  EXPECT_EQ(c.ask("touch none 60\r\nmg none t\r\n"), refused + "HD t-1\r\n");
+  EXPECT_EQ(c.ask("touch none 60 noreply\r\nmg none T60 v k q\r\nmg none t\r\n"), refused + "HD t-1\r\n");
+  EXPECT_EQ(c.ask("gat 60 none\r\ngat 60 ends none ends\r\nmg none t\r\n"),
+            refused + ends + refused + "HD t-1\r\n");
+  // What needs no room is done.
+  EXPECT_EQ(c.ask("touch ends 60\r\ngat 70 ends\r\nmg ends T80 t\r\ntouch ends 0\r\nmg ends t\r\n"),
+            "TOUCHED\r\n" + ends + "END\r\nHD t80\r\nTOUCHED\r\nHD t-1\r\n");
+  EXPECT_EQ(c.ask("touch none -1\r\nmg none\r\n"), "TOUCHED\r\nEN\r\n");
+  const std::string statistics = c.ask("stats\r\n");
+  for (const char* const line : {"cmd_touch 11", "touch_hits 6", "touch_misses 0", "store_no_memory 7"})
+    EXPECT_THAT(statistics, HasSubstr(std::string("STAT ") + line + "\r\n"));
 }
 
 TEST(protocol, a_turn_ends_after_its_commands) {
