@@ -16,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "apps/common/exit_status.hpp"
 #include "espalier/io/output_file.hpp"
@@ -66,6 +67,24 @@ std::vector<std::string> items_of(const std::string& list) {
   return items;
 }
 
+/// Whether the machine has addresses of a family at all.
+bool has_family(int family) noexcept {
+  const int descriptor = socket(family, socket_kind, 0);
+  if (descriptor < 0) return false;
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_addr = in6addr_loopback;
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool is_v6 = family == AF_INET6;
+  const auto* const loopback =
+      is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
+  const bool has = bind(descriptor, loopback, is_v6 ? sizeof(v6) : sizeof(v4)) == 0 || errno != EADDRNOTAVAIL;
+  close(descriptor);
+  return has;
+}
+
 void set_option(int descriptor, int level, int option) {
   const int on = 1;
   setsockopt(descriptor, level, option, &on, sizeof(on));
@@ -86,6 +105,7 @@ listeners::listeners(const settings& chosen) {
     const auto [host, own_port] = address_of(item, port);
     bind_tcp(host, own_port, chosen.backlog);
   }
+  if (descriptors_.empty()) throw usage_error(left_out_.front());
 }
 
 listeners::~listeners() {
@@ -110,35 +130,55 @@ void listeners::bind_tcp(const std::string& host, int port, int backlog) {
     throw usage_error(fmt::format("cannot listen at {}: {}", shown,
                                   failed == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(failed)));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> kept(all, freeaddrinfo);
-  bool bound = false;
+  bool listens = false;
   int why = 0;
+  int missing = 0;
   for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
-    const int descriptor = socket(one->ai_family, socket_kind, one->ai_protocol);
-    if (descriptor < 0) {
-      why = errno;
+    std::string bytes(reinterpret_cast<const char*>(one->ai_addr), one->ai_addrlen);
+    if (std::ranges::find(bound_, bytes) != bound_.end()) {
+      listens = true;
       continue;
     }
-    set_option(descriptor, SOL_SOCKET, SO_REUSEADDR);
-    if (one->ai_family == AF_INET6) set_option(descriptor, IPPROTO_IPV6, IPV6_V6ONLY);
-    // Connections inherit them.
-    set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE);
-    set_option(descriptor, IPPROTO_TCP, TCP_NODELAY);
-    if (bind(descriptor, one->ai_addr, one->ai_addrlen) != 0 || ::listen(descriptor, backlog) != 0) {
-      why = errno;
-      close(descriptor);
-      // The machine has no address of this family.
-      if (why == EADDRNOTAVAIL || why == EAFNOSUPPORT) continue;
-      bound = false;
-      break;
+    const int error = bind_one(*one, backlog);
+    if (error == 0) {
+      listens = true;
+      bound_.push_back(std::move(bytes));
+    } else if ((error == EADDRNOTAVAIL || error == EAFNOSUPPORT) && !has_family(one->ai_family)) {
+      missing = error;
+    } else if (error != EADDRNOTAVAIL) {
+      throw usage_error(
+          fmt::format("cannot listen at {}: {}{}", shown, std::strerror(error),
+                      error == EADDRINUSE ? "; another server has it, choose another port with -p" : ""));
+    } else {
+      why = error;
     }
-    descriptors_.push_back(descriptor);
-    bound = true;
   }
-  if (!bound) {
-    throw usage_error(
-        fmt::format("cannot listen at {}: {}{}", shown, std::strerror(why),
-                    why == EADDRINUSE ? "; another server has it, choose another port with -p" : ""));
+  if (listens) return;
+  if (why != 0 || missing == 0)
+    throw usage_error(fmt::format("cannot listen at {}: {}", shown, std::strerror(why)));
+  left_out_.push_back(fmt::format("cannot listen at {}: {}", shown, std::strerror(missing)));
+}
+
+int listeners::bind_one(const addrinfo& one, int backlog) {
+  const int descriptor = socket(one.ai_family, socket_kind, one.ai_protocol);
+  if (descriptor < 0) return errno;
+  set_option(descriptor, SOL_SOCKET, SO_REUSEADDR);
+  if (one.ai_family == AF_INET6) set_option(descriptor, IPPROTO_IPV6, IPV6_V6ONLY);
+  // Connections inherit them.
+  set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE);
+  set_option(descriptor, IPPROTO_TCP, TCP_NODELAY);
+  if (bind(descriptor, one.ai_addr, one.ai_addrlen) != 0 || ::listen(descriptor, backlog) != 0) {
+    const int why = errno;
+    close(descriptor);
+    return why;
   }
+  descriptors_.push_back(descriptor);
+  return 0;
+}
+
+void listeners::give_to(uid_t user, gid_t group) const {
+  if (!path_.empty() && lchown(path_.c_str(), user, group) != 0)
+    throw usage_error(fmt::format("-s {}: {}", path_, std::strerror(errno)));
 }
 
 void listeners::bind_unix(const settings& chosen) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <netdb.h>
 #include <sys/types.h>
 
 #include <filesystem>
@@ -16,11 +17,17 @@ class listeners {
  public:
   /// Binds what the settings name. Throws usage_error that says which address cannot be bound, and why. A socket file
   /// without a server is replaced; one with a server, and a file that is no socket, are left alone.
+  /// An address that several names have is bound once. One whose family the machine lacks is left out beside others.
   explicit listeners(const settings& chosen);
   listeners(const listeners&) = delete;
   listeners& operator=(const listeners&) = delete;
   /// Removes the socket file, if it is still the one that was made.
   ~listeners();
+
+  /// Makes the socket file another user's.
+  void give_to(uid_t user, gid_t group) const;
+  /// The names that were left out, and why.
+  [[nodiscard]] const std::vector<std::string>& left_out() const noexcept { return left_out_; }
 
   [[nodiscard]] const std::vector<int>& descriptors() const noexcept { return descriptors_; }
 
@@ -29,9 +36,13 @@ class listeners {
 
  private:
   void bind_tcp(const std::string& host, int port, int backlog);
+  /// 0, or the error.
+  int bind_one(const addrinfo& one, int backlog);
   void bind_unix(const settings& chosen);
 
   std::vector<int> descriptors_;
+  std::vector<std::string> bound_;  // the addresses of TCP that were asked for
+  std::vector<std::string> left_out_;
   std::string path_;
   dev_t device_ = 0;
   ino_t number_ = 0;

@@ -18,10 +18,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,10 +34,11 @@
 #include "apps/common/option_checks.hpp"
 #include "apps/serve/listeners.hpp"
 #include "apps/serve/options.hpp"
+#include "apps/serve/pid_file.hpp"
 #include "apps/serve/server.hpp"
 #include "apps/serve/service.hpp"
 #include "espalier/hw/pages.hpp"
-#include "espalier/io/output_file.hpp"
+#include "espalier/hw/process.hpp"
 #include "espalier/io/text.hpp"
 
 // espalier-serve, which `espalier serve` runs: a cache server with memcached's protocol and options. It is a separate
@@ -45,6 +48,8 @@ namespace espalier::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* command_name = "espalier serve";
 
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = kibibyte * kibibyte;
@@ -136,52 +141,52 @@ serving::settings settings_of(const serve_options& o) {
   return s;
 }
 
-/// Descriptors for all connections, and what the server has beside them.
-void allow_descriptors(const serve_options& o) {
-  const rlim_t needed = rlim_t{o.connections} + 2 * rlim_t{o.threads} + 64;
+void warn(const std::string& what) { std::fprintf(stderr, "%s: %s\n", command_name, what.c_str()); }
+
+/// Descriptors for all connections, and what the server has beside them. Where the system allows fewer, there are fewer
+/// connections.
+void allow_descriptors(serve_options& o) {
+  const rlim_t others = 2 * rlim_t{o.threads} + 64;
+  const rlim_t needed = o.connections + others;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= needed) return;
-  limit.rlim_cur = needed;
-  if (limit.rlim_max < needed) limit.rlim_max = needed;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    throw usage_error(
-        fmt::format("-c {}: so many connections need {} open files, and this process may not have them; "
-                    "give -c less, or raise the limit with ulimit -n",
-                    o.connections, needed));
+  const rlimit raised{needed, std::max(limit.rlim_max, needed)};
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max <= others)
+    throw usage_error(fmt::format(
+        "this process may have {} open files, and {} threads need {} without connections; give -t less, or "
+        "raise the limit with ulimit -n",
+        limit.rlim_max, o.threads, others));
+  const auto fewer = static_cast<unsigned>(limit.rlim_max - others);
+  warn(fmt::format(
+      "-c {}: this process may have {} open files, which are {} connections; raise the limit with "
+      "ulimit -n, or systemd's LimitNOFILE",
+      o.connections, limit.rlim_max, fewer));
+  o.connections = fewer;
 }
 
-/// The file with the server's process id. It disappears with the object.
-class pid_file {
- public:
-  /// Throws usage_error if the file names a process that runs.
-  explicit pid_file(const std::string& path) : path_(path.empty() ? fs::path() : fs::absolute(path)) {
-    std::ifstream old(path_);
-    long process = 0;
-    // In a container the server may have the same number as the one before.
-    if (!path_.empty() && old >> process && process > 0 && process != getpid() &&
-        (kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM))
-      throw usage_error(fmt::format(
-          "-P {}: the file is that of process {}, which runs; stop it, or name another file", path, process));
-    if (!path_.empty()) file_.emplace(path_);
-  }
-  pid_file(const pid_file&) = delete;
-  pid_file& operator=(const pid_file&) = delete;
-  ~pid_file() {
-    if (writer_ == getpid()) unlink(path_.c_str());
-  }
-  void write() {
-    if (!file_) return;
-    file_->commit(fmt::format("{}\n", getpid()));
-    file_.reset();
-    writer_ = getpid();
-  }
+/// Says so where the memory that is allowed is more than there is.
+void compare_memory(const serve_options& o) {
+  const auto available = hw::available_memory_bytes();
+  if (available && *available / mebibyte < o.memory_mb)
+    warn(fmt::format("-m {}: {} MB of memory are available now; what comes on top may end the server",
+                     o.memory_mb, *available / mebibyte));
+}
 
- private:
-  fs::path path_;
-  std::optional<io::output_file> file_;
-  pid_t writer_ = 0;
-};
+std::unique_ptr<serving::service> make_service(const serve_options& o, const serving::settings& settings,
+                                               const cache_options& memory) {
+  try {
+    return std::make_unique<serving::service>(settings, memory);
+  } catch (const std::bad_alloc&) {
+    const auto available = hw::available_memory_bytes();
+    throw usage_error(fmt::format(
+        "-m {}: the system does not give so many megabytes{}; give -m less", o.memory_mb,
+        available ? fmt::format(", of which {} are available", *available / mebibyte) : std::string()));
+  }
+}
 
 struct user {
   uid_t id = 0;
@@ -204,6 +209,26 @@ std::optional<user> user_of(const std::string& name) {
 void become(const std::string& name, const user& one) {
   if (initgroups(name.c_str(), one.group) != 0 || setgid(one.group) != 0 || setuid(one.id) != 0)
     throw usage_error(fmt::format("-u {}: {}", name, std::strerror(errno)));
+}
+
+/// Whether this process may remove a file.
+bool may_remove(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path();
+  struct stat above{};
+  struct stat file{};
+  if (stat(folder.c_str(), &above) != 0 || lstat(path.c_str(), &file) != 0) return false;
+  const uid_t self = geteuid();
+  const bool is_kept =
+      (above.st_mode & S_ISVTX) != 0 && self != above.st_uid && self != file.st_uid && self != 0;
+  return !is_kept && faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+/// What the new user may not remove stays when the server ends. The next start replaces it.
+void warn_of_what_stays(const serve_options& o, const std::string& option, const std::string& path,
+                        std::string_view how) {
+  if (!path.empty() && !may_remove(path))
+    warn(fmt::format("{} {}: '{}' may not remove it from its folder: it stays{} when the server ends", option,
+                     path, o.user, how));
 }
 
 /// A process in the background. The one that was started ends when the server is ready, or with its status.
@@ -244,6 +269,21 @@ class background {
   int ready_ = -1;
 };
 
+/// Signals that end the server, and come before it can handle them. They find it then, and no file stays.
+class signals_that_wait {
+ public:
+  signals_that_wait() noexcept { set(SIG_BLOCK); }
+  void let_through() const noexcept { set(SIG_UNBLOCK); }
+
+ private:
+  static void set(int how) noexcept {
+    sigset_t all;
+    sigemptyset(&all);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&all, signal);
+    pthread_sigmask(how, &all, nullptr);
+  }
+};
+
 /// Buffers of connections come and go. By default glibc keeps in each thread twice the largest one that it has freed.
 void free_buffers_early() noexcept {
 #ifdef __GLIBC__
@@ -273,11 +313,13 @@ int serve(serve_options o) {
   read_extended(o);
   check_numbers(o);
   const cache_options memory = cache_of(o);
-  const serving::settings settings = settings_of(o);
   const std::optional<user> other = user_of(o.user);
   allow_descriptors(o);
-  pid_file process(o.pid_file);
+  const serving::settings settings = settings_of(o);
   const serving::listeners sockets(settings);
+  const signals_that_wait waiting;
+  serving::pid_file process(o.pid_file);
+  for (const std::string& one : sockets.left_out()) warn(one);
   const char* const named = std::getenv("MEMCACHED_PORT_FILENAME");
   const fs::path ports = named != nullptr ? fs::absolute(named) : fs::path();
   free_buffers_early();
@@ -288,11 +330,18 @@ int serve(serve_options o) {
   process.write();
   // Last: programs wait for this file.
   if (!ports.empty()) sockets.write_ports(ports);
-  if (other) become(o.user, *other);
-  serving::service shared(settings, memory);
-  serving::server server(shared, sockets);
+  if (other) {
+    sockets.give_to(other->id, other->group);
+    become(o.user, *other);
+    warn_of_what_stays(o, "-s", settings.unix_path, "");
+    warn_of_what_stays(o, "-P", process.path(), ", empty,");
+  }
+  const std::unique_ptr<serving::service> shared = make_service(o, settings, memory);
+  compare_memory(o);
+  serving::server server(*shared, sockets);
   if (detached) detached->is_ready(o.verbosity > 0);
   drop_code_of_start();
+  waiting.let_through();
   server.run();
   return exit_done;
 }
@@ -302,7 +351,7 @@ int serve(serve_options o) {
 
 int main(int argc, char** argv) {
   using namespace espalier::app;
-  constexpr const char* name = "espalier serve";
+  const char* const name = command_name;
   serve_options options;
   bool serves = false;
   {

@@ -53,6 +53,30 @@ int accept4(int fd, struct sockaddr* a, socklen_t* n, int flags) {
 }
 """
 
+# A machine without IPv6, whose names have each address twice.
+ONE_FAMILY = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <sys/socket.h>
+int socket(int family, int kind, int protocol) {
+  static int (*real)(int, int, int);
+  if (!real) real = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
+  if (family == AF_INET6) { errno = EAFNOSUPPORT; return -1; }
+  return real(family, kind, protocol);
+}
+int getaddrinfo(const char* host, const char* port, const struct addrinfo* wanted, struct addrinfo** found) {
+  static int (*real)(const char*, const char*, const struct addrinfo*, struct addrinfo**);
+  if (!real) real = (int (*)(const char*, const char*, const struct addrinfo*, struct addrinfo**))dlsym(RTLD_NEXT, "getaddrinfo");
+  int failed = real(host, port, wanted, found);
+  if (failed) return failed;
+  struct addrinfo* last = *found;
+  while (last->ai_next) last = last->ai_next;
+  return real(host, port, wanted, &last->ai_next);
+}
+"""
+
 
 class Client:
     """A connection."""
@@ -176,10 +200,10 @@ class Serve(Case):
         self.addCleanup(made.close)
         return made
 
-    def end(self, server: subprocess.Popen[str], by: int = signal.SIGTERM) -> None:
+    def end(self, server: subprocess.Popen[str], by: int = signal.SIGTERM, said: str = "") -> None:
         server.send_signal(by)
         _, errors = server.communicate()
-        self.assertEqual((server.returncode, errors), (0, ""))
+        self.assertEqual((server.returncode, errors), (0, said))
 
     def test_it_is_a_small_program_of_its_own(self) -> None:
         server = self.start("-t", "1")
@@ -229,6 +253,19 @@ class Serve(Case):
         with Client(("127.0.0.2", port)) as client:
             self.assertEqual(client.stats("settings")["inter"], f"127.0.0.1,127.0.0.2:{port}")
 
+    def test_addresses_that_repeat_or_are_of_no_family(self) -> None:
+        without = {"LD_PRELOAD": str(compiled(ONE_FAMILY, "-shared", "-fPIC", "-ldl")),
+                   "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        server = self.start("-t", "1", "-l", "127.0.0.1,[::1],127.0.0.1", tcp=True, environment=without)
+        with Client(("127.0.0.1", int(self.ports["INET"]))) as client:
+            listening = [value for value in client.stats("conns").values() if value == "conn_listening"]
+        self.assertEqual(len(listening), 1)
+        self.end(server, said="espalier serve: cannot listen at ::1, port 0: Address family not supported by protocol\n")
+        for address, why in (("::1", "not supported"), ("127.0.0.1,203.0.113.7", "Cannot assign")):
+            done = self.espalier("serve", "-p", "-1", "-l", address, env={**os.environ, **without})
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, f"^espalier serve: cannot listen at .*{why}.*\n$")
+
     def test_a_port_that_is_taken(self) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -272,6 +309,7 @@ class Serve(Case):
             ("-c", "0"): "-c is", ("-c", "-1"): "negative", ("-R", "0"): "-R is", ("-b", "0"): "-b is", ("-m", "0"): "-m is",
             ("-m", "x"): "not a whole number", ("-p", "70000"): "up to 65535", ("-I", "1000"): "1k to 128m",
             ("-I", "256m"): "1k to 128m", ("-I", "1g"): "number with k or m", ("-I", "40m"): "half of the memory",
+            ("-m", "1000000000"): "does not give so many megabytes",
             ("-D", "::"): "one character", ("-s", "x", "-a", "999"): "octal", ("-a", "700"): "no effect without --unix-socket",
             ("-l", "no.such.host.invalid"): "cannot listen", ("-l", "127.0.0.1:x"): "no port",
             ("-l", "proto[ascii]:127.0.0.1"): "tags", ("-s", "s" * 200): "at most", ("-s", "none/s"): "No such file",
@@ -322,6 +360,30 @@ class Serve(Case):
         self.assertEqual(clients[0].stats()["curr_connections"], "1000")
         self.end(server)
         self.assertTrue(all(client.has_ended() for client in clients))
+
+    def test_fewer_files_than_connections(self) -> None:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        needed = "-t", "1", "-c", "1024"  # 66 files beside the connections
+        for most, connections in ((256, 190), (66, 0)):
+            with self.subTest(most):
+                # prlimit, so that root may not raise it either.
+                command = ("setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource") if os.geteuid() == 0 else ()
+                path = str(self.folder / f"s{most}")
+                server = subprocess.Popen([*command, "prlimit", f"--nofile={most}:{most}", COMMAND, "serve", "-s", path, *needed],
+                                          text=True, stderr=subprocess.PIPE, cwd=self.folder)
+                self.addCleanup(self.stop, server)
+                said = server.stderr.readline()
+                if connections == 0:
+                    self.assertIn("66 open files, and 1 threads need 66", said)
+                    self.assertEqual(server.wait(), 2)
+                    continue
+                self.assertIn(f"-c 1024: this process may have 256 open files, which are {connections} connections", said)
+                while not os.path.exists(path):
+                    self.assertIsNone(server.poll())
+                    time.sleep(0.01)
+                self.assertEqual(self.client(path).stats()["max_connections"], str(connections))
+                self.end(server)
+        self.assertEqual(resource.getrlimit(resource.RLIMIT_NOFILE), limits)
 
     def test_no_more_files(self) -> None:
         server = self.start()
@@ -446,21 +508,28 @@ class Serve(Case):
         self.assertEqual(client.replies.read(4000), b"MN\r\n" * 1000)
         self.assertGreater(int(client.stats()["conn_yields"]), 50)
 
-    def test_idle_connections_are_closed(self) -> None:
-        self.start("--idle-timeout", "1")
-        idle, busy = self.client(), self.client()
-        while not idle.socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b"" if self.is_readable(idle) else True:
-            self.assertEqual(busy.ask("mn"), "MN")
+    def test_idle_connections_are_closed_and_slow_readers_are_not(self) -> None:
+        self.start("-t", "1", "--idle-timeout", "1", "--test-clock")
+        busy, slow, idle = self.client(), self.client(), self.client()
+        size, times = 500_000, 16
+        self.assertEqual(busy.ask(f"debugtime p\r\nset k 0 0 {size}\r\n{'v' * size}", 2), "OK\nSTORED")
+        slow.send("get k\r\n" * times + "mn\r\n")
+        received = b""
+        for _ in range(4):
+            # The slow one reads until more was sent to it than the statistics are, then a second passes.
+            before = int(busy.stats()["bytes_written"])
+            while int(busy.stats()["bytes_written"]) < before + size:
+                received += slow.replies.read(size // 4)
+            self.assertEqual(busy.ask("debugtime 1"), "OK")
+        while busy.stats()["idle_kicks"] == "0":
             time.sleep(0.02)
+        self.assertTrue(idle.has_ended())
+        while not received.endswith(b"MN\r\n"):
+            line = slow.replies.readline()
+            self.assertNotEqual(line, b"", "the slow reader was taken for idle")
+            received += line
+        self.assertEqual(received.count(b"END\r\n"), times)
         self.assertEqual(busy.stats()["idle_kicks"], "1")
-
-    @staticmethod
-    def is_readable(client: Client) -> bool:
-        try:
-            client.socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        return True
 
     def test_an_idle_server_sleeps(self) -> None:
         server = self.start("-t", "2")
@@ -519,6 +588,22 @@ class Serve(Case):
         self.end(server)
         self.assertFalse(os.path.exists(self.path) or os.path.exists(self.folder / "pid"))
 
+    def test_a_pid_file_counts_while_it_is_locked(self) -> None:
+        file = self.folder / "pid"
+        file.write_text(f"{os.getpid()}\n")  # of a program that runs, and is no server
+        server = self.start("-P", "pid")
+        self.assertEqual(file.read_text(), f"{server.pid}\n")
+        self.assertIn(f"process {server.pid}", self.espalier("serve", "-d", "-s", "other", "-P", "pid").stderr)
+        self.assertEqual(stat.S_IMODE(file.stat().st_mode) & 0o700, 0o600)
+        # Another program's file stays.
+        file.unlink()
+        file.write_text("kept")
+        self.end(server)
+        self.assertEqual(file.read_text(), "kept")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["pid", "ports"])
+        os.mkfifo(self.folder / "pipe")
+        self.assertIn("it is no file", self.espalier("serve", "-s", "other", "-P", "pipe").stderr)
+
     def test_a_daemon(self) -> None:
         done = self.ended(0, "serve", "-d", "-s", "socket", "-P", "pid")
         self.assertEqual(done.stdout + done.stderr, "")
@@ -543,7 +628,22 @@ class Serve(Case):
         status = pathlib.Path(f"/proc/{server.pid}/status").read_text()
         for name in ("Uid", "Gid"):
             self.assertEqual(set(re.search(rf"{name}:\s+(.*)", status)[1].split()), {"65534"})
+        self.assertEqual((os.stat(self.path).st_uid, os.stat(self.path).st_gid), (65534, 65534))
         self.end(server)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["ports"])
+
+    def test_another_user_who_may_not_remove_its_files(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        self.folder.chmod(0o755)
+        for _ in range(2):  # what stays is replaced
+            server = self.start("-u", "nobody", "-P", "pid")
+            self.assertEqual((self.folder / "pid").read_text(), f"{server.pid}\n")
+            self.end(server, said=f"espalier serve: -s {self.path}: 'nobody' may not remove it from its folder: it stays when the "
+                                  f"server ends\nespalier serve: -P {self.folder}/pid: 'nobody' may not remove it from its "
+                                  "folder: it stays, empty, when the server ends\n")
+            self.assertEqual((self.folder / "pid").read_text(), "")
+            self.assertTrue(os.path.exists(self.path))
 
     def test_the_test_clock(self) -> None:
         self.start("--test-clock")
