@@ -22,10 +22,9 @@ struct refused_command {
   std::string_view name;
   std::string_view reply;
 };
-constexpr std::array<refused_command, 9> refused_commands{{
+constexpr std::array<refused_command, 8> refused_commands{{
     {"slabs", "CLIENT_ERROR slabs is not supported: memory is not divided by sizes"},
     {"lru", "CLIENT_ERROR lru is not supported: there is no LRU to tune"},
-    {"lru_crawler", "CLIENT_ERROR lru_crawler is not supported: expired entries leave with their segment"},
     {"watch", "CLIENT_ERROR watch is not supported: there are no logs to watch"},
     {"extstore", "CLIENT_ERROR extstore is not supported: all entries are in memory"},
     {"cache_memlimit", "CLIENT_ERROR cache_memlimit is not supported: the limit is that of the start"},
@@ -833,6 +832,7 @@ class session::execution {
       service_.tick();
       return reply(c, "OK");
     }
+    if (first == "lru_crawler") return crawl(c, given, word, count);
     if (first == "slabs" && count > 2 && word[1] == "automove" && !io::parse_whole<std::uint32_t>(word[2]))
       return reply(c, bad_format);
     const auto* const refused = std::ranges::find(refused_commands, first, &refused_command::name);
@@ -851,6 +851,53 @@ class session::execution {
     if (arguments != 0 && !read_number(argument, delay)) return reply(c, bad_end);
     service_.flush(delay);
     reply(c, "OK");
+  }
+
+  /// There is no crawler that looks for what has ended, so only the dumps have an effect.
+  void crawl(const command& c, const command& given, const std::array<std::string_view, 8>& word,
+             std::size_t count) {
+    const std::string_view what = word[1];
+    if (count == 2 && (what == "enable" || what == "disable")) return reply(c, "OK");
+    if (count != 3) return reply(c, "ERROR");
+    if (what == "sleep" || what == "tocrawl") {
+      constexpr std::uint32_t longest_sleep = 1'000'000;
+      std::uint32_t number = 0;
+      if (!read_number(word[2], number)) return reply(c, bad_format);
+      const bool is_long = what == "sleep" && number > longest_sleep;
+      return reply(c, is_long ? "CLIENT_ERROR sleep must be one second or less" : "OK");
+    }
+    const bool dumps = what == "metadump" || what == "mgdump";
+    if (!dumps && what != "crawl") return reply(c, "ERROR");
+    const auto [are_valid, has_entries] = classes_in(word[2], dumps);
+    if (!are_valid) return reply(c, "BADCLASS invalid class id");
+    out_ << "OK\r\n";
+    if (!dumps) return;
+    const bool as_commands = what == "mgdump";
+    if (!has_entries) {
+      out_ << (as_commands ? "EN\r\n" : "END\r\n");
+      return;
+    }
+    session_.dump_ = {true, as_commands ? service::dump::commands : service::dump::properties, 0};
+    session_.resume_at_ = given.size - 1;
+  }
+
+  struct class_list {
+    bool are_valid = false;
+    bool have_entries = false;  ///< the first one has all
+  };
+  /// all, hash, or numbers of classes.
+  static class_list classes_in(std::string_view list, bool takes_hash) noexcept {
+    if (list == "all" || (takes_hash && list == "hash")) return {true, true};
+    class_list found{true, false};
+    while (found.are_valid && !list.empty()) {
+      const std::size_t end = std::min(list.find(','), list.size());
+      std::uint32_t one = 0;
+      constexpr std::uint32_t largest = 63;
+      found.are_valid = read_number(list.substr(0, end), one) && one >= 1 && one <= largest;
+      found.have_entries |= one == 1;
+      list.remove_prefix(std::min(end + 1, list.size()));
+    }
+    return found;
   }
 
   void shut_down(const command& c, std::size_t count, std::string_view how) {
@@ -922,6 +969,10 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
     used += go_on_with_value(input.substr(used), run, with);
     if (value_) return used;
   }
+  if (dump_.runs) {
+    used = go_on_with_dump(input, out);
+    if (dump_.runs) return used;
+  }
   if (input.size() - used < wanted_) return used;
   wanted_ = 1;
 
@@ -963,7 +1014,7 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
       const std::string_view rest = input.substr(used);
       run.run(c, with, rest);
       --most;
-      if (look_up_.runs) {
+      if (look_up_.runs || dump_.runs) {
         used += resume_at_;
         next_ = step::send;
         return used;
@@ -1015,6 +1066,19 @@ std::size_t session::go_on_with_value(std::string_view input, execution& run, ba
   value_ = {};
   std::string().swap(line_);
   return more + end.size();
+}
+
+/// The next entries of a dump, after the ones before were sent.
+std::size_t session::go_on_with_dump(std::string_view input, output& out) {
+  dump_.runs = service_.show_entries(out, dump_.as, dump_.place);
+  if (out.failed()) {
+    dump_.runs = false;
+    next_ = step::close;
+    return input.size();
+  }
+  if (!dump_.runs) return 1;
+  next_ = out.empty() ? step::go_on : step::send;
+  return 0;
 }
 
 /// The rest of a look-up of many keys, which had to wait until its first values were sent.

@@ -78,6 +78,7 @@ class session {
                           batch& with);
   std::size_t go_on_with_value(std::string_view input, execution& run, batch& with);
   std::size_t go_on_with_look_up(std::string_view input, output& out, batch& with);
+  std::size_t go_on_with_dump(std::string_view input, output& out);
 
   service& service_;
   int descriptor_;
@@ -95,6 +96,11 @@ class session {
     bool touches = false;
     std::uint32_t end = 0;
   } look_up_;  // of many keys, of which the input has the rest
+  struct {
+    bool runs = false;
+    service::dump as = service::dump::properties;
+    std::size_t place = 0;
+  } dump_;  // of all entries; the input has the end of its line
 };
 
 }  // namespace espalier::app::serving

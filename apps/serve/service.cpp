@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <iterator>
 #include <numeric>
 #include <utility>
+
+#include "apps/serve/base64.hpp"
 
 namespace espalier::app::serving {
 namespace {
@@ -306,6 +309,62 @@ void service::show_keys(output& out, std::uint64_t most) {
     return ++shown != most;
   });
   out << end_line;
+}
+
+bool service::show_entries(output& out, dump as, std::size_t& place) {
+  const std::size_t most_bytes = std::min(settings_.replies_at_once, std::size_t{64} << 10U);
+  constexpr unsigned most_parts = 4096;  // they may be empty
+  const auto show = [&](std::string_view key, const cache_entry& entry) {
+    if (as == dump::commands)
+      put_command(out, key);
+    else
+      put_properties(out, key, entry);
+  };
+  for (unsigned parts = 0; parts < most_parts && out.size() < most_bytes; ++parts) {
+    if (cache_.visit_part(place, show)) continue;
+    out << (as == dump::commands ? std::string_view("EN\r\n") : end_line);
+    return false;
+  }
+  return true;
+}
+
+/// `mg KEY`, with the key in base64 where a line could not show it.
+void service::put_command(output& out, std::string_view key) {
+  constexpr std::size_t most = 2 * byte_cache::largest_key + 16;
+  char* const room = out.room(most);
+  if (room == nullptr) return;
+  const bool is_plain =
+      std::ranges::all_of(key, [](char c) { return static_cast<unsigned char>(c) > ' ' && c != '\x7f'; });
+  out << "mg ";
+  out.wrote(is_plain ? std::ranges::copy(key, room + 3).out : put_base64(room + 3, key));
+  out << (is_plain ? "\r\n" : " b\r\n");
+}
+
+/// The key as in a URI, and memcached's names of properties. Only "\n" ends the line, as there.
+void service::put_properties(output& out, std::string_view key, const cache_entry& e) const {
+  std::array<char, 3 * byte_cache::largest_key> escaped;
+  std::size_t size = 0;
+  for (const char c : key) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                          c == '-' || c == '.' || c == '_' || c == '~';
+    if (!is_plain) escaped[size++] = '%';
+    if (!is_plain) escaped[size++] = digits[byte >> 4U];
+    escaped[size++] = is_plain ? c : digits[byte & 15U];
+  }
+  const auto calendar = [this](std::uint32_t second) {
+    return static_cast<std::uint64_t>(clock_.origin() + second);
+  };
+  out << "key=" << std::string_view(escaped.data(), size) << " exp=";
+  if (e.expires == cache_entry::never)
+    out << "-1";
+  else
+    out << calendar(e.expires);
+  out << " la=" << calendar(e.accessed) << " cas=" << (settings_.versions ? e.version : 0)
+      << " fetch=" << (e.fetched ? "yes" : "no")
+      << " cls=1 size=" << std::uint64_t{key.size() + e.value.size()} << " flags=" << std::uint64_t{e.flags}
+      << " \n";
 }
 
 void service::show_connections(output& out) {

@@ -177,6 +177,10 @@ class service {
   void show_slabs(output& out);
   void show_prefixes(output& out);
   void show_keys(output& out, std::uint64_t most);
+  enum class dump : std::uint8_t { properties, commands };  ///< as lines of metadump, or of mgdump
+  /// The next entries of a dump, not many: what a client does not read does not pile up. `place` is 0 at first. False: it
+  /// has ended, and the line that says so was written.
+  bool show_entries(output& out, dump as, std::size_t& place);
   void show_connections(output& out);
   void reset_statistics();
 
@@ -189,6 +193,8 @@ class service {
   std::atomic<std::size_t> buffered{0};  // bytes of the buffers of connections
 
  private:
+  static void put_command(output& out, std::string_view key);
+  void put_properties(output& out, std::string_view key, const cache_entry& e) const;
   [[nodiscard]] counts all_counts();
   [[nodiscard]] counts counts_since_reset();
 

@@ -86,14 +86,20 @@ inline std::size_t unreadable(std::string_view replies) {
   constexpr std::array whole_lines{"STORED",  "NOT_STORED", "EXISTS", "NOT_FOUND", "END", "DELETED",
                                    "TOUCHED", "OK",         "ERROR",  "RESET",     "MN"};
   constexpr std::array beginnings{
-      "HD",          "EN", "NF", "NS", "EX", "ME ", "STAT ", "ITEM ", "PREFIX ", "VERSION ", "CLIENT_ERROR ",
-      "SERVER_ERROR"};
+      "HD",    "EN",      "NF",       "NS",        "EX",  "ME ",           "STAT ",
+      "ITEM ", "PREFIX ", "VERSION ", "BADCLASS ", "mg ", "CLIENT_ERROR ", "SERVER_ERROR"};
   for (std::size_t at = 0; at < replies.size();) {
     std::string_view rest = replies.substr(at);
     if (rest.front() == '\x81') {
       constexpr std::size_t header = 24;
       const bool fits = rest.size() > header && rest.size() - header == static_cast<unsigned char>(rest[11]);
       return fits ? std::string_view::npos : at;
+    }
+    if (rest.starts_with("key=")) {  // of a dump, whose lines are not those of other replies
+      const std::size_t line_end = rest.find(" \n");
+      if (line_end == std::string_view::npos) return at;
+      at += line_end + 2;
+      continue;
     }
     const std::size_t end = rest.find("\r\n");
     if (end == std::string_view::npos) return at;

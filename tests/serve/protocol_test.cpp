@@ -334,11 +334,29 @@ const std::vector<exchange>& exchanges() {
       {"verbosity", "verbosity 1\r\nverbosity\r\nverbosity x\r\nverbosity 0 1 2\r\n",
        "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nOK\r\n"},
       {"version", "version\r\nversion noreply\r\n", "VERSION 1.6.45\r\nVERSION 1.6.45\r\n"},
-      {"refused_by_name", "slabs automove x\r\nwatch\r\nlru_crawler metadump all\r\nshutdown\r\n",
+      {"refused_by_name", "slabs automove x\r\nwatch\r\nshutdown\r\n",
        "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR watch is not supported: there are no logs to "
        "watch\r\n"
-       "CLIENT_ERROR lru_crawler is not supported: expired entries leave with their segment\r\n"
        "SERVER_ERROR: shutdown not enabled\r\n"},
+      {"the_crawler",
+       "lru_crawler metadump all\r\nlru_crawler mgdump hash\r\nlru_crawler metadump 2,63\r\nlru_crawler "
+       "metadump "
+       "0\r\nlru_crawler metadump 1,64\r\nlru_crawler mgdump 1,x\r\nlru_crawler metadump\r\nlru_crawler "
+       "metadump all "
+       "x\r\nlru_crawler metadump all noreply\r\nlru_crawler\r\nlru_crawler x\r\nlru_crawler crawl "
+       "all\r\nlru_crawler "
+       "crawl 1,2\r\nlru_crawler crawl hash\r\nlru_crawler tocrawl 5\r\nlru_crawler tocrawl x\r\nlru_crawler "
+       "sleep "
+       "1000000\r\nlru_crawler sleep 1000001\r\nlru_crawler enable\r\nlru_crawler disable\r\n",
+       "OK\r\nEND\r\nOK\r\nEN\r\nOK\r\nEND\r\n" + times(3, "BADCLASS invalid class id\r\n") +
+           times(4, "ERROR\r\n") +
+           "OK\r\nOK\r\nBADCLASS invalid class id\r\nOK\r\nCLIENT_ERROR bad command line format\r\nOK\r\n"
+           "CLIENT_ERROR sleep must be one second or less\r\nOK\r\nOK\r\n"},
+      {"dumps_of_commands",
+       "set a%~b 0 0 1\r\nx\r\nlru_crawler mgdump all\r\ndelete a%~b\r\nms YWIgYwo= 1 b\r\nx\r\nset gone 0 "
+       "-1 "
+       "1\r\nx\r\nlru_crawler mgdump 1\r\nmn\r\n",
+       "STORED\r\nOK\r\nmg a%~b\r\nEN\r\nDELETED\r\nHD\r\nSTORED\r\nOK\r\nmg YWIgYwo= b\r\nEN\r\nMN\r\n"},
       {"details",
        "stats detail dump\r\nset a:1 0 0 1\r\n1\r\nstats detail on\r\nset a:1 0 0 1\r\n1\r\nget a:1 a:2 "
        "b\r\ndelete a:3\r\nstats detail dump\r\n"
@@ -698,6 +716,59 @@ TEST(protocol, a_dump_of_keys_has_a_limit) {
   EXPECT_LT(most, 10'000);
 }
 
+TEST(protocol, a_dump_shows_what_memcached_does) {
+  conversation c;
+  c.say(
+      "ms YWIgY8OkCg== 3 b T100 E7 F9\r\nabc\r\nget none\r\ndebugtime 70\r\nmg YWIgY8OkCg== b\r\ndebugtime "
+      "5\r\n");
+  const std::int64_t now = c.shared.clock().origin() + c.shared.clock().now();
+  EXPECT_EQ(c.ask("lru_crawler metadump all\r\nmn\r\n"),
+            "OK\r\nkey=ab%20c%C3%A4%0A exp=" + std::to_string(now + 25) + " la=" + std::to_string(now - 5) +
+                " cas=7 fetch=yes cls=1 size=10 flags=9 \nEND\r\nMN\r\n");
+  EXPECT_THAT(c.ask("md YWIgY8OkCg== b q\r\nset k 0 0 1\r\nx\r\nlru_crawler metadump hash\r\n"),
+              HasSubstr("\nkey=k exp=-1 la=" + std::to_string(now) + " cas="));
+}
+
+TEST(protocol, a_dump_of_entries_waits_for_its_reader) {
+  choice with;
+  with.chosen.replies_at_once = 4 * kibibyte;
+  conversation c(with);
+  constexpr unsigned entries = 600;
+  const auto store = [&c](char kind, unsigned count) {
+    std::string sets;
+    for (unsigned i = 0; i < count; ++i)
+      sets += "set " + std::string(1, kind) + std::to_string(i) + " 0 0 1 noreply\r\nx\r\n";
+    c.say(sets);
+  };
+  store('k', entries);
+  for (const char* const dump : {"lru_crawler metadump all\r\nmn\r\n", "lru_crawler mgdump all\r\nmn\r\n"}) {
+    c.most_output = 0;
+    const std::string all = c.ask(dump);
+    EXPECT_LE(c.most_output, 8 * kibibyte);
+    EXPECT_EQ(unreadable(all), std::string::npos);
+    EXPECT_EQ(std::ranges::count(all, '\n'), entries + 3);
+    EXPECT_THAT(all, testing::EndsWith("\r\nMN\r\n"));
+  }
+  // Other commands of the same connection wait. Those of others need not, and the table grows meanwhile.
+  output out;
+  batch with_it(c.shared);
+  session dumps(c.shared);
+  std::string_view input = "lru_crawler metadump all\r\nmn\r\n";
+  std::string shown;
+  unsigned turns = 0;
+  do {
+    input.remove_prefix(dumps.consume(input, out, with_it));
+    shown += out.pending();
+    out.sent(out.size());
+    if (turns < 4) store(static_cast<char>('m' + turns), 1000);
+    ASSERT_LT(++turns, 1000U);
+  } while (!input.empty());
+  EXPECT_GT(turns, 10U);
+  EXPECT_THAT(shown, testing::EndsWith("\nEND\r\nMN\r\n"));
+  for (unsigned i = 0; i < entries; ++i)
+    ASSERT_NE(shown.find("\nkey=k" + std::to_string(i) + " "), std::string::npos) << i;
+}
+
 TEST(protocol, commands_at_random_do_not_depend_on_how_they_are_cut) {
   const std::vector<std::string> pieces{"get ",
                                         "gets ",
@@ -747,6 +818,7 @@ TEST(protocol, commands_at_random_do_not_depend_on_how_they_are_cut) {
                                         "stats detail dump\r\n",
                                         "flush_all",
                                         "verbosity 0\r\n",
+                                        "lru_crawler metadump all\r\n",
                                         "\x01",
                                         "\xff",
                                         "99999999999",

@@ -241,18 +241,17 @@ class byte_cache {
   /// which false ends the visits.
   template <class Visitor>
   void for_each(Visitor&& visit) {
-    const auto call = [](void* context, std::string_view key, const cache_entry& entry) {
-      auto& visitor = *static_cast<std::remove_reference_t<Visitor>*>(context);
-      if constexpr (std::is_void_v<decltype(visitor(key, entry))>) {
-        visitor(key, entry);
-        return true;
-      } else {
-        return static_cast<bool>(visitor(key, entry));
-      }
-    };
     bool goes_on = true;
     for (std::size_t bucket = 0; goes_on && bucket < buckets(); ++bucket)
-      goes_on = each_of(bucket, std::addressof(visit), call);
+      goes_on = each_of(bucket, address_of(visit), call<std::remove_reference_t<Visitor>>);
+  }
+  /// One part of for_each, of a few entries, for visits with pauses between them. `place` is 0 at first, and passed again.
+  /// False: there is no further part. An entry that moves in a growing table meanwhile may be visited twice.
+  template <class Visitor>
+  bool visit_part(std::size_t& place, Visitor&& visit) {
+    if (place >= buckets()) return false;
+    each_of(place++, address_of(visit), call<std::remove_reference_t<Visitor>>);
+    return true;
   }
 
   /// Takes what has ended out of the next so many segments, all of them if there are fewer, so that statistics count it no
@@ -274,6 +273,21 @@ class byte_cache {
     incoming* value = nullptr;
   };
   struct state;
+
+  template <class Function>
+  static void* address_of(Function& function) noexcept {
+    return const_cast<void*>(static_cast<const void*>(std::addressof(function)));
+  }
+  template <class Visitor>
+  static bool call(void* context, std::string_view key, const cache_entry& entry) {
+    auto& visitor = *static_cast<Visitor*>(context);
+    if constexpr (std::is_void_v<decltype(visitor(key, entry))>) {
+      visitor(key, entry);
+      return true;
+    } else {
+      return static_cast<bool>(visitor(key, entry));
+    }
+  }
 
   bool find(const hashed_key& key, access how, cache_entry& seen) noexcept;
   cache_changed apply(const hashed_key& key, const erased_change& change);
