@@ -397,6 +397,194 @@ TEST(wait_die, lets_a_writer_come_between_younger_readers) {
   EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::granted);
 }
 
+// A reader that wants to write waits for younger ones, and keeps others out meanwhile.
+TEST(wait_die, lets_the_oldest_reader_write) {
+  row_lock l;
+  for (const std::uint64_t age : {2U, 3U, 4U})
+    ASSERT_EQ(l.request(lock_mode::shared, lock_mode::none, age), lock_answer::granted);
+  EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::shared, 3), lock_answer::die)
+      << "it waits for an older one";
+  EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::shared, 2), lock_answer::wait);
+  EXPECT_EQ(l.request(lock_mode::shared, lock_mode::none, 5), lock_answer::die);
+  l.release_requested(lock_mode::shared);
+  EXPECT_EQ(l.request(lock_mode::shared, lock_mode::none, 5), lock_answer::die);
+  EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::shared, 2), lock_answer::wait);
+  EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::none, 1), lock_answer::wait)
+      << "for the oldest reader";
+  l.release_requested(lock_mode::shared);
+  EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::shared, 2), lock_answer::granted);
+  l.release_requested(lock_mode::exclusive);
+  EXPECT_EQ(l.request(lock_mode::shared, lock_mode::none, 5), lock_answer::die) << "an older one waits still";
+  EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::none, 1), lock_answer::granted);
+}
+
+// Where the age of the last one that had precedence is in the lock still.
+TEST(wait_die, lets_the_one_with_precedence_wait) {
+  row_lock l;
+  const auto first = [&](lock_mode wanted, lock_mode held) {
+    return l.request(wanted, held, age_of_precedence);
+  };
+  ASSERT_EQ(first(lock_mode::shared, lock_mode::none), lock_answer::granted);
+  ASSERT_EQ(l.request(lock_mode::shared, lock_mode::none, 1), lock_answer::granted);
+  l.release_requested(lock_mode::shared);
+  EXPECT_EQ(first(lock_mode::exclusive, lock_mode::none), lock_answer::wait);
+  EXPECT_EQ(first(lock_mode::shared, lock_mode::none), lock_answer::granted);
+  EXPECT_EQ(first(lock_mode::exclusive, lock_mode::shared), lock_answer::wait);
+  l.release_requested(lock_mode::shared);
+  EXPECT_EQ(first(lock_mode::exclusive, lock_mode::shared), lock_answer::granted);
+}
+
+TEST(no_wait, reserves_a_lock_for_the_one_with_precedence) {
+  for (const lock_mode held : {lock_mode::none, lock_mode::shared}) {
+    row_lock l;
+    if (held == lock_mode::shared) {
+      ASSERT_TRUE(l.try_shared());
+    }
+    ASSERT_TRUE(l.try_shared());
+    EXPECT_FALSE(l.try_reserving(lock_mode::exclusive, held));
+    EXPECT_FALSE(l.try_shared());
+    l.release(lock_mode::shared);
+    EXPECT_FALSE(l.try_shared());
+    EXPECT_FALSE(l.try_exclusive(held)) << "of another one";
+    EXPECT_TRUE(l.try_reserving(lock_mode::exclusive, held));
+    EXPECT_FALSE(l.try_reserving(lock_mode::shared, lock_mode::none));
+    l.release(lock_mode::exclusive);
+    EXPECT_TRUE(l.try_reserving(lock_mode::shared, lock_mode::none));
+    EXPECT_TRUE(l.try_shared());
+    l.release(lock_mode::shared);
+    l.release(lock_mode::shared);
+    EXPECT_TRUE(l.try_exclusive(lock_mode::none));
+  }
+}
+
+/// A transaction beside others that come without a gap: each of them ends when the next one has begun.
+class victim {
+ public:
+  using work = std::function<void(shop&, transaction&)>;
+  static constexpr unsigned precedence_after = 20;
+  static constexpr std::uint64_t starves = 2000;
+  /// Silo: the others have an attempt each that began before it took precedence.
+  static std::uint64_t most(protocol by) { return precedence_after + (by == protocol::silo ? 20 : 1); }
+
+  explicit victim(protocol by) : in_({.by = by, .precedence_after = precedence_after}) { in_.fill(1, 10); }
+
+  /// Its attempts until it has committed.
+  std::uint64_t attempts(const work& own, const work& others) {
+    std::uint64_t count = 0;
+    std::array<std::atomic<std::uint64_t>, 2> begun{};
+    std::array<std::atomic<bool>, 2> is_inside{};
+    std::atomic<std::uint64_t> committed{0};
+    std::atomic<bool> done{false};
+    on_threads(3, [&](int thread) {
+      if (thread == 2) {
+        while (committed.load() < 2) std::this_thread::yield();
+        try {
+          in_.db.transact([&](transaction& t) {
+            if (++count == starves) throw std::runtime_error("it starves");
+            own(in_, t);
+            // A writer commits between, where it can.
+            const std::uint64_t now = committed.load();
+            for (int n = 0; n < 100 && committed.load() == now; ++n) std::this_thread::yield();
+          });
+        } catch (const std::runtime_error&) {
+        }
+        done = true;
+        return;
+      }
+      const auto me = static_cast<std::size_t>(thread);
+      while (!done.load()) {
+        in_.db.transact([&](transaction& t) {
+          begun[me].fetch_add(1);
+          is_inside[me] = false;
+          others(in_, t);
+          is_inside[me] = true;
+          // Until the other one is there too, or has tried.
+          const std::uint64_t before = begun[1 - me].load();
+          for (int n = 0; n < 100 && !is_inside[1 - me].load() && begun[1 - me].load() < before + 2; ++n)
+            std::this_thread::yield();
+        });
+        is_inside[me] = false;
+        committed.fetch_add(1);
+      }
+    });
+    return count;
+  }
+
+ private:
+  shop in_;
+};
+
+void add_one(item& i) { ++i.amount; }
+
+TEST(transactions, commit_beside_others_that_come_without_end) {
+  struct scene {
+    const char* name;
+    victim::work own, others;
+  };
+  const auto look_for = [](std::uint64_t id, intent i) {
+    return [=](shop& s, transaction& t) {
+      if (!t.find(s.items, id, i)) t.insert(s.items, {id, 0, 100 + id, 0});
+    };
+  };
+  const victim::work read_3 = [](shop& s, transaction& t) { static_cast<void>(t.find(s.items, 3)); };
+  const victim::work read_20 = [](shop& s, transaction& t) { EXPECT_FALSE(t.find(s.items, 20)); };
+  const victim::work read_range = [](shop& s, transaction& t) { static_cast<void>(ids(t, s.items, 5, 30)); };
+  const victim::work change_3 = [](shop& s, transaction& t) { t.update(s.items, 3, add_one); };
+  const std::vector<scene> scenes{
+      {"an absent key, then an insert", look_for(40, intent::read), read_20},
+      {"an absent key and an insert between others", look_for(0, intent::read),
+       [](shop& s, transaction& t) { EXPECT_EQ(ids(t, s.items, 0, 1).back(), 1U); }},
+      {"an empty range, then an insert",
+       [](shop& s, transaction& t) {
+         if (ids(t, s.items, 40, 50).empty()) t.insert(s.items, {45, 0, 145, 0});
+       },
+       read_20},
+      {"a row, then an update", [](shop& s, transaction& t) { t.update(t.find(s.items, 3), add_one); },
+       read_3},
+      {"an update", change_3, read_3},
+      {"an absent key to be inserted", look_for(40, intent::write), read_range},
+      {"an insert", [](shop& s, transaction& t) { t.insert(s.items, {40, 0, 140, 0}); }, read_range},
+      {"a range", read_range, [](shop& s, transaction& t) { t.update(s.items, 9, add_one); }},
+      {"a row, beside writers", read_3, change_3},
+      {"a range, beside inserts and erases", read_range,
+       [](shop& s, transaction& t) {
+         if (!t.erase(s.items, 20)) t.insert(s.items, {20, 0, 120, 0});
+       }},
+  };
+  for (const protocol by : all_protocols) {
+    for (const scene& one : scenes)
+      EXPECT_LE(victim(by).attempts(one.own, one.others), victim::most(by))
+          << to_string(by) << ", " << one.name;
+  }
+  EXPECT_LT(database_options().precedence_after, 1000U);
+}
+
+// A transaction that will insert where it finds nothing locks the gap for that at once.
+TEST_P(databases, lock_the_gap_that_is_read_to_be_written) {
+  if (std::get<0>(GetParam()) == protocol::silo) return;
+  s.fill(1, 3);
+  const std::vector<std::function<void(transaction&)>> looks{
+      [&](transaction& t) { EXPECT_FALSE(t.find(s.items, 0, intent::write)); },
+      [&](transaction& t) { EXPECT_FALSE(t.find(s.items, 9, intent::write)); },
+      [&](transaction& t) { EXPECT_FALSE(t.first(s.items, 7, 9, intent::write)); },
+      [&](transaction& t) { EXPECT_FALSE(t.first(s.items, 0, 0, intent::write)); },
+      [&](transaction& t) { t.scan(s.by_group, 8, 9, [](const item&) {}, intent::write); },
+  };
+  for (std::size_t n = 0; n < looks.size(); ++n) {
+    s.db.transact([&](transaction& t) {
+      looks[n](t);
+      int attempts = 0;
+      std::thread([&] {
+        s.db.transact([&](transaction& second) {
+          if (++attempts == 2) second.roll_back();
+          looks[n](second);
+        });
+      }).join();
+      EXPECT_EQ(attempts, 2) << "the look " << n;
+    });
+  }
+}
+
 // Two transactions give one row the same new keys.
 TEST_P(databases, change_one_row_in_the_same_way) {
   s.fill(1, 3);

@@ -24,12 +24,14 @@ using test::committed;
 using test::registers;
 
 inline oltp::database_options options_of(
-    oltp::protocol p, unsigned commits_per_epoch = oltp::database_options().commits_per_epoch) {
+    oltp::protocol p, unsigned commits_per_epoch = oltp::database_options().commits_per_epoch,
+    unsigned precedence_after = oltp::database_options().precedence_after) {
   return {.map = "locked_map",
           .by = p,
           .index_placement = "shared_heap",
           .row_placement = "shared_heap",
-          .commits_per_epoch = commits_per_epoch};
+          .commits_per_epoch = commits_per_epoch,
+          .precedence_after = precedence_after};
 }
 
 /// Registers, and what the threads of a scene have committed on them.
@@ -37,8 +39,9 @@ struct world {
   registers all;
   std::array<std::vector<committed>, 4> of;
 
-  world(oltp::protocol p, std::uint64_t count, unsigned commits_per_epoch = 1)
-      : all(options_of(p, commits_per_epoch), count) {}
+  world(oltp::protocol p, std::uint64_t count, unsigned commits_per_epoch = 1,
+        unsigned precedence_after = oltp::database_options().precedence_after)
+      : all(options_of(p, commits_per_epoch, precedence_after), count) {}
 
   void run(unsigned thread, const test::steps_of_a_transaction& steps) {
     of[thread].push_back(all.commit(thread, steps));
@@ -222,6 +225,48 @@ void epochs(scene& s) {
       [](registers& r, oltp::transaction& t, committed& did) { r.append(t, 0, 1, 0, did); },
       [](registers& r, oltp::transaction& t, committed& did) { r.read(t, 0, did); },
       [](registers& r, oltp::transaction& t, committed& did) { r.append(t, 1, 2, 1, did); });
+}
+
+/// Three, of which each looks at what the others change, and takes precedence after its first attempt.
+template <oltp::protocol P>
+void precedence(scene& s) {
+  struct fixture : world {
+    std::array<unsigned, 3> attempts{};
+    fixture() : world(P, 3, 1, 1) {}
+    void run_counted(unsigned thread, const test::steps_of_a_transaction& steps) {
+      run(thread, [&, thread](oltp::transaction& t, committed& did) {
+        ++attempts[thread];
+        steps(t, did);
+      });
+    }
+  };
+  auto& w = s.make<fixture>();
+  w.fill(1, 1);
+  s.thread("a", [&w] {
+    w.run_counted(0, [&w](oltp::transaction& t, committed& did) {
+      w.all.append(t, 1, 1, 1, did);
+      w.all.append(t, 0, 2, 0, did);
+    });
+  });
+  s.thread("b", [&w] {
+    w.run_counted(1, [&w](oltp::transaction& t, committed& did) {
+      w.all.append(t, 0, 3, 1, did);
+      w.all.append(t, 1, 4, 0, did);
+    });
+  });
+  s.thread("c", [&w] {
+    w.run_counted(2, [&w](oltp::transaction& t, committed& did) {
+      w.all.read_range(t, 0, 2, did);
+      w.all.append(t, 2, 5, 2, did);
+    });
+  });
+  s.at_end([&w] {
+    w.expect_serializable();
+    w.expect_colours();
+    // Silo: each other thread has one attempt while one has precedence.
+    for (const unsigned n : w.attempts)
+      require(n <= (P == oltp::protocol::silo ? 8U : 2U), "an attempt with precedence commits");
+  });
 }
 
 /// A row is erased and another one inserted, while it is looked for under both keys.
@@ -433,6 +478,7 @@ void for_each_scene(Visitor& visit) {
   visit(by + ", gap has changed", gap_has_changed<P>);
   visit(by + ", absent", absent<P>);
   visit(by + ", epochs", epochs<P>);
+  visit(by + ", precedence", precedence<P>);
   visit(by + ", moved", moved<P>);
   visit(by + ", recoloured", recoloured<P>);
   visit(by + ", one colour", one_colour<P>);

@@ -89,8 +89,9 @@ void database::begin(session& me) {
   ++me.transactions;
 }
 
-void database::start(session& me) {
-  me.core->begin(me.age, options_.sample_every != 0 && me.transactions % options_.sample_every == 0);
+void database::start(session& me, unsigned attempts_before) {
+  me.core->begin(me.age, options_.sample_every != 0 && me.transactions % options_.sample_every == 0,
+                 attempts_before >= options_.precedence_after);
 }
 
 bool database::end_for_good(session& me) {

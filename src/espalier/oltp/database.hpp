@@ -64,6 +64,8 @@ struct database_options {
   unsigned sample_every = 0;
   /// Under Silo: of so many commits of a thread one begins an epoch. Not 0.
   unsigned commits_per_epoch = 256;
+  /// After so many attempts in vain a transaction takes precedence over all others: transaction.hpp, Progress.
+  unsigned precedence_after = 100;
 };
 
 /// A row that a transaction has found. Its contents stay as they are until the transaction changes them or ends.
@@ -174,7 +176,8 @@ class transaction {
  public:
   static constexpr std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max();
 
-  // Reading. Say intent::write where the row will be changed: then two transactions do not both read it first.
+  // Reading. Say intent::write where the row will be changed, or inserted if it is absent: then two transactions do not both
+  // read it first. In a range it is said of all rows and of the gaps between them.
 
   template <class Row>
   [[nodiscard]] found_row<Row> find(const table<Row>& in, std::uint64_t key, intent i = intent::read) {
@@ -252,7 +255,7 @@ class transaction {
   /// False if there is no row with the key.
   template <class Row, class Change>
   bool update(table<Row>& in, std::uint64_t key, Change&& change) {
-    const found_row<Row> one = find(in, key, intent::write);
+    const found_row<Row> one = find_to_change(in, key);
     if (one) update(one, change);
     return static_cast<bool>(one);
   }
@@ -262,7 +265,7 @@ class transaction {
   }
   template <class Row>
   bool erase(table<Row>& in, std::uint64_t key) {
-    const found_row<Row> one = find(in, key, intent::write);
+    const found_row<Row> one = find_to_change(in, key);
     if (one) erase(one);
     return static_cast<bool>(one);
   }
@@ -275,6 +278,11 @@ class transaction {
   static constexpr std::size_t rows_at_once = 16;
   explicit transaction(transaction_core& core) noexcept : core_(core) {}
 
+  /// Where there is none, none is inserted.
+  template <class Row>
+  [[nodiscard]] found_row<Row> find_to_change(const table<Row>& in, std::uint64_t key) {
+    return found_row<Row>(core_.find(in.primary(), key, intent::write, intent::read));
+  }
   template <class Visitor, class Row>
   static bool visit(Visitor& visitor, const found_row<Row>& one) {
     const auto call = [&] {
@@ -380,8 +388,14 @@ class database {
   bool commits(Function&& function) {
     session& me = sessions_.local();
     begin(me);
+    struct last_attempt {
+      transaction_core& of;
+      ~last_attempt() { of.leave_precedence(); }
+    };
+    const last_attempt ends{*me.core};
+    unsigned attempts = 0;
     for (backoff pause;; pause.wait()) {
-      start(me);
+      start(me, attempts++);
       try {
         transaction t(*me.core);
         function(t);
@@ -403,7 +417,7 @@ class database {
     }
   }
   void begin(session& me);
-  void start(session& me);
+  void start(session& me, unsigned attempts_before);
   /// Rolls the attempt back that the program has ended. False if it may have seen what no transaction can, as under Silo: then
   /// that was not the program's fault. Throws std::bad_alloc, when it is rolled back.
   bool end_for_good(session& me);

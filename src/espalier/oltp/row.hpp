@@ -24,6 +24,11 @@ inline constexpr memory_role data_role = memory_role::program_3;
 /// What a transaction has of a lock.
 enum class lock_mode : std::uint8_t { none, shared, exclusive };
 
+/// Of the one transaction that has precedence under WAIT_DIE: older than all others. transaction.hpp has the ages of those.
+inline constexpr std::uint64_t age_of_precedence = 0;
+/// Younger than all.
+inline constexpr std::uint64_t no_age = std::numeric_limits<std::uint64_t>::max();
+
 /// What a request for a lock under WAIT_DIE comes to.
 enum class lock_answer : std::uint8_t { granted, wait, die };
 
@@ -38,7 +43,7 @@ class row_lock {
 
   [[nodiscard]] bool try_shared() noexcept {
     std::uint32_t now = holders_.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
-    while ((now & writer) == 0) {
+    while ((now & (writer | reserved)) == 0) {
       // order (1): try, acquire
       if (holders_.compare_exchange_weak(now, now + 1, std::memory_order_acquire, std::memory_order_relaxed))
         return true;
@@ -52,6 +57,19 @@ class row_lock {
     return holders_.compare_exchange_strong(now, writer, std::memory_order_acquire,
                                             std::memory_order_relaxed);
   }
+  /// The same of the transaction that has precedence, which asks until it gets the lock. From its first request on the lock
+  /// has no new holders, but for a moment after a writer.
+  [[nodiscard]] bool try_reserving(lock_mode wanted, lock_mode held) noexcept {
+    // relaxed: the exchange confirms it.
+    std::uint32_t now = holders_.fetch_or(reserved, std::memory_order_relaxed) | reserved;
+    const bool free = wanted == lock_mode::shared
+                          ? (now & writer) == 0
+                          : now == (held == lock_mode::shared ? reserved + 1 : reserved);
+    const std::uint32_t then = wanted == lock_mode::shared ? now - reserved + 1 : writer;
+    // order (1): try, acquire
+    return free &&
+           holders_.compare_exchange_strong(now, then, std::memory_order_acquire, std::memory_order_relaxed);
+  }
   void release(lock_mode held) noexcept {
     // order (1): release, release
     if (held == lock_mode::exclusive)
@@ -61,30 +79,33 @@ class row_lock {
   }
   void downgrade() noexcept { holders_.store(1, std::memory_order_release); }  // order (1): release, release
 
-  // WAIT_DIE: a transaction waits only for younger ones, and so for no circle. `oldest_` may be that of a holder that has
-  // left: then some die that might have waited. So that readers which take the row from each other do not hold it for ever,
-  // those that are younger than one that died then do not come in before all have left.
+  // WAIT_DIE: a transaction waits only for younger ones, and so for no circle. A reader that wants to write waits for the
+  // other readers if it is the oldest of them. No younger one comes in while it waits. `oldest_` may be that of a holder that
+  // has left: then some die that might have waited. So that readers which take the row from each other do not hold it for
+  // ever, those that are younger than one that died then do not come in before all have left.
 
   [[nodiscard]] lock_answer request(lock_mode wanted, lock_mode held, std::uint64_t age) noexcept {
     const lock_guard hold(latch_);
     // relaxed throughout: the latch orders it.
     const std::uint32_t now = holders_.load(std::memory_order_relaxed);
-    const bool free =
-        wanted == lock_mode::shared ? (now & writer) == 0 : now == (held == lock_mode::shared ? 1U : 0U);
+    const bool upgrades = held == lock_mode::shared;
+    const bool free = wanted == lock_mode::shared ? (now & writer) == 0 : now == (upgrades ? 1U : 0U);
     // A reader may not overtake an older transaction that waits.
-    const bool behind_older = held == lock_mode::none && std::min(waiting_, turned_away_) < age;
+    const bool behind_older = !upgrades && std::min(waiting_, turned_away_) < age;
     if (free && !behind_older) {
       holders_.store(wanted == lock_mode::exclusive ? writer : now + 1, std::memory_order_relaxed);
       if (oldest_ > age || now == 0) oldest_ = age;
       if (waiting_ == age) waiting_ = no_age;
       return lock_answer::granted;
     }
-    if (!behind_older && held == lock_mode::none && age < oldest_) {
-      waiting_ = age;
+    // All other holders are younger. The age of precedence may be there of one that had it before.
+    const bool oldest = age == age_of_precedence || (upgrades ? age == oldest_ : age < oldest_);
+    if (!behind_older && oldest) {
+      waiting_ = std::min(waiting_, age);
       return lock_answer::wait;
     }
     if (waiting_ == age) waiting_ = no_age;
-    if (some_left_ && held == lock_mode::none) turned_away_ = std::min(turned_away_, age);
+    if (some_left_) turned_away_ = std::min(turned_away_, age);
     return lock_answer::die;
   }
   void release_requested(lock_mode held) noexcept {
@@ -127,7 +148,7 @@ class row_lock {
  private:
   using lock_guard = espalier::lock_guard<ttas_lock>;
   static constexpr std::uint32_t writer = std::uint32_t{1} << 31;
-  static constexpr std::uint64_t no_age = std::numeric_limits<std::uint64_t>::max();
+  static constexpr std::uint32_t reserved = std::uint32_t{1} << 30;
 
   std::atomic<std::uint32_t> holders_{0};
   ttas_lock latch_;

@@ -41,13 +41,21 @@ void copy_to_shared(std::byte* to, const std::byte* from, std::size_t words) noe
   }
 }
 
+constexpr lock_mode mode_of(intent i) noexcept {
+  return i == intent::write ? lock_mode::exclusive : lock_mode::shared;
+}
+
 template <class T>
 void empty(std::vector<T>& all) noexcept {
+  if (all.empty()) return;
   if (all.capacity() * sizeof(T) > kept_bytes)
     std::vector<T>().swap(all);
   else
     all.clear();
 }
+
+/// How many transactions each thread runs: those of several databases nest. By slot, of which each is of one thread.
+std::array<hw::padded<std::uint32_t>, hw::max_thread_slots> running_transactions;
 
 std::uint64_t context_switches() noexcept {
   rusage used{};
@@ -139,11 +147,16 @@ class transaction_core::index_time {
 
 // Attempts -----------------------------------------------------------------------------------------------------------
 
-void transaction_core::begin(std::uint64_t age, bool sampled) {
+transaction_core::transaction_core(shared_state& shared)
+    : shared_(shared), running_(running_transactions[hw::thread_slot()].value) {}
+
+void transaction_core::begin(std::uint64_t age, bool sampled, bool wants_precedence) {
   assert(!is_running());
   if (table_.empty()) fill_table(least_slots);
+  if (wants_precedence || (!locks() && shared_.first.is_taken())) wait_for_turn(age, wants_precedence);
   guard_.emplace(shared_.domain.pin());
-  age_ = age;
+  ++running_;
+  age_ = has_precedence_ ? age_of_precedence : age;
   doomed_.reset();
   failed_ = nullptr;
   sampled_ = sampled;
@@ -151,6 +164,17 @@ void transaction_core::begin(std::uint64_t age, bool sampled) {
     switches_ = context_switches();
     index_ticks_ = 0;
     began_ = hw::tsc_now();
+  }
+}
+
+/// Until the attempt may begin. Nothing is locked, and the thread is not pinned.
+void transaction_core::wait_for_turn(std::uint64_t age, bool wants_precedence) noexcept {
+  if (has_precedence_ || is_inside_another()) return;
+  if (wants_precedence) {
+    for (backoff pause; !shared_.first.try_take(age);) pause.wait();
+    has_precedence_ = true;
+  } else {
+    for (backoff pause; shared_.first.is_taken();) pause.wait();
   }
 }
 
@@ -175,6 +199,7 @@ void transaction_core::end() noexcept {
   keys_.clear();
   memory_.reset();
   has_erased_ = false;
+  --running_;
   guard_.reset();
 }
 
@@ -272,8 +297,11 @@ void transaction_core::leave_over(row* r) noexcept {
 void transaction_core::lock(row_lock& l, lock_mode& held, lock_mode wanted) {
   if (held == wanted || held == lock_mode::exclusive) return;
   if (shared_.by == protocol::no_wait) {
-    if (!(wanted == lock_mode::shared ? l.try_shared() : l.try_exclusive(held)))
-      give_up(abort_reason::conflict);
+    if (!(wanted == lock_mode::shared ? l.try_shared() : l.try_exclusive(held))) {
+      if (!may_wait()) give_up(abort_reason::conflict);
+      ++counts_.waits;
+      for (backoff pause; !l.try_reserving(wanted, held);) pause.wait();
+    }
   } else {
     backoff pause;
     for (bool waited = false;; waited = true) {
@@ -295,12 +323,20 @@ void transaction_core::release(row_lock& l, lock_mode held) noexcept {
     l.release_requested(held);
 }
 
-void transaction_core::lock_end(index_base& in) {
+void transaction_core::lock_end(index_base& in, lock_mode wanted) {
   for (auto& [known_index, held] : ends_) {
-    if (known_index == &in) return lock(in.end_lock(), held, lock_mode::shared);
+    if (known_index == &in) return lock(in.end_lock(), held, wanted);
   }
   ends_.emplace_back(&in, lock_mode::none);
-  lock(in.end_lock(), ends_.back().second, lock_mode::shared);
+  lock(in.end_lock(), ends_.back().second, wanted);
+}
+
+/// The gap before a row; null: behind the last one. Exclusively where the transaction will insert into it.
+void transaction_core::lock_gap(index_base& in, row* behind, intent i) {
+  if (behind != nullptr)
+    static_cast<void>(read(behind, i));
+  else
+    lock_end(in, mode_of(i));
 }
 
 /// From here to the end of the attempt inserts of others into the index lock gaps.
@@ -372,7 +408,7 @@ void transaction_core::copy_row(access& a) {
 void transaction_core::lock_or_copy(std::uint32_t at, intent i) {
   access& a = accesses_[at];
   if (locks())
-    lock(*a.of->lock, a.held, i == intent::write ? lock_mode::exclusive : lock_mode::shared);
+    lock(*a.of->lock, a.held, mode_of(i));
   else if (!a.read && !a.inserted)
     copy_row(a);
 }
@@ -408,7 +444,8 @@ bool transaction_core::is_there(const access& a) const noexcept {
                  : a.read && (a.number & row_lock::absent) == 0;
 }
 
-transaction_core::found transaction_core::find(index_base& in, std::uint64_t key, intent i) {
+transaction_core::found transaction_core::find(index_base& in, std::uint64_t key, intent i,
+                                               intent if_absent) {
   while (true) {
     const std::uint64_t left = in.left().count();
     row* r = nullptr;
@@ -421,7 +458,7 @@ transaction_core::found transaction_core::find(index_base& in, std::uint64_t key
       if (const found one = seen(in, key, at)) return one;
       if (accesses_[at].erased) return {};
     }
-    if (confirms_absence(in, key, r, left)) return {};
+    if (confirms_absence(in, key, r, left, if_absent)) return {};
   }
 }
 
@@ -449,7 +486,8 @@ void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t>
 }
 
 /// Makes sure that the key stays absent; `seen` is what the index has under it, of no use. False if it has something else now.
-bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left) {
+bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left,
+                                        intent i) {
   if (!locks()) {
     const std::size_t base = part_.size();
     if (seen != nullptr) part_.push_back({key, seen});
@@ -463,10 +501,7 @@ bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* 
   const index_base::entry_of_row behind = in.first_from(key);
   // The key may have been inserted before the look for what is behind it.
   if (behind.of != nullptr && behind.key == key) return false;
-  if (behind.of != nullptr)
-    static_cast<void>(read(behind.of, intent::read));
-  else
-    lock_end(in);
+  lock_gap(in, behind.of, i);
   const index_time counted(*this);
   return in.first_from(key) == behind;
 }
@@ -531,12 +566,7 @@ transaction_core::range_read transaction_core::read_range(index_base& in, std::u
       return done;
     }
     // An insert of the last key would come before the rows that have it.
-    if (at.ends && (part_.size() == base || part_.back().key != to)) {
-      if (at.successor != nullptr)
-        static_cast<void>(read(at.successor, intent::read));
-      else
-        lock_end(in);
-    }
+    if (at.ends && (part_.size() == base || part_.back().key != to)) lock_gap(in, at.successor, i);
     // What came between before the locks were held.
     again_.clear();
     if (collect(in, from, to, at_once, again_) == at &&
@@ -710,6 +740,7 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
   }
   if (changes_.size() == changes_.capacity()) changes_.reserve(2 * changes_.size() + 8);
   if (locks() && link_unwatched(in, key, at)) return true;
+  backoff pause;
   while (true) {
     index_base::entry_of_row behind;
     row* present = nullptr;
@@ -733,7 +764,7 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
       if (present->left_over.load(std::memory_order_relaxed))  // relaxed: a hint
         remove_left_over(in, key, other);
       else if (!locks())
-        give_up(abort_reason::key_in_transit);
+        wait_for_transit(accesses_[other], pause);
       // Else it has left the key while this transaction waited for its lock.
       continue;
     }
@@ -746,6 +777,15 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
     note_change(in, key, at, true);
     return true;
   }
+}
+
+/// Silo: a row is under a key that it does not have. With precedence, until it changes or leaves the index.
+void transaction_core::wait_for_transit(const access& a, backoff& pause) {
+  if (!may_wait()) give_up(abort_reason::key_in_transit);
+  // A lock is of its commit, or of its removal.
+  if (!a.inserted && (a.of->lock->number() & ~row_lock::locked) != a.number)
+    give_up(abort_reason::row_changed);
+  pause.wait();
 }
 
 /// A row of a unique index stayed under a key that it no longer has, for want of memory. It leaves it now, unless it has

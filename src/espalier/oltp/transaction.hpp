@@ -19,6 +19,7 @@
 #include "espalier/oltp/index.hpp"
 #include "espalier/oltp/row.hpp"
 #include "espalier/reclaim/epoch.hpp"
+#include "espalier/sync/backoff.hpp"
 
 // Serializable transactions. database.hpp has what programs use; here is what a transaction does to rows and indexes, without
 // their types.
@@ -44,6 +45,19 @@
 //             so a range that is the same has been the same.
 //
 // A transaction is of one thread. It is pinned in the database's domain: what it has found is not freed.
+//
+// Progress. Under WAIT_DIE a transaction keeps its age over its attempts, and waits for younger ones. Under the others it may
+// lose against transactions that come again and again. So after database_options::precedence_after attempts a transaction
+// takes precedence, which one of a database has at a time, the oldest that wants it first. It holds nothing while it waits for
+// that. Then it gives up no more:
+//   NO_WAIT   It waits for locks. No other transaction waits for any, so there is no circle. It reserves the lock for which it
+//             waits: no new holder comes in.
+//   WAIT_DIE  It is older than all others: so it waits for each of them, none waits for it, and none overtakes it.
+//   Silo      No other attempt begins. Those that run may still commit, and so end its attempt; it does not give up for a key
+//             that one of them is inserting, but waits for its end.
+// So the locking protocols commit a transaction in one attempt more; Silo in one more than the attempts of others that ran
+// when it took precedence have spoilt. This does not hold for a transaction inside one of another database: it might wait for
+// what waits for the outer one. It never takes precedence, and the outer one does not wait because of its own meanwhile.
 
 namespace espalier::oltp {
 
@@ -55,7 +69,7 @@ inline constexpr std::array all_protocols{protocol::no_wait, protocol::wait_die,
 
 /// Why an attempt did not commit.
 enum class abort_reason : std::uint8_t {
-  conflict,        ///< a lock was held (NO_WAIT), or by an older transaction (WAIT_DIE)
+  conflict,        ///< a lock was held or reserved (NO_WAIT), or by an older transaction (WAIT_DIE)
   row_changed,     ///< a row that was read has changed (Silo)
   range_changed,   ///< a range that was read has (Silo)
   key_in_transit,  ///< a row with the key is being inserted or erased
@@ -88,8 +102,37 @@ struct transaction_counts {
   return std::max(ticks / 256 * hw::max_thread_slots + slot, former + hw::max_thread_slots);
 }
 
-/// What a transaction will do with a row that it reads.
+/// What a transaction will do with a row that it reads, or in the place of one that it does not find.
 enum class intent : std::uint8_t { read, write };
+
+/// Which transaction of a database is before all others: at most one.
+///
+/// Orderings
+///   (1) release (release) -> try_take (acquire): one transaction has precedence after the other.
+class precedence {
+ public:
+  [[nodiscard]] bool is_taken() const noexcept {
+    return taken_.load(std::memory_order_relaxed);  // relaxed: a hint
+  }
+  /// For one that asks until it gets it. False while another one has it, or an older one asks for it.
+  [[nodiscard]] bool try_take(std::uint64_t age) noexcept {
+    // relaxed: the oldest one asks again.
+    std::uint64_t oldest = asks_.load(std::memory_order_relaxed);
+    while (age < oldest && !asks_.compare_exchange_weak(oldest, age, std::memory_order_relaxed)) {
+    }
+    // order (1): try_take, acquire
+    if (oldest < age || taken_.load(std::memory_order_relaxed) ||
+        taken_.exchange(true, std::memory_order_acquire))
+      return false;
+    asks_.compare_exchange_strong(age, no_age, std::memory_order_relaxed);
+    return true;
+  }
+  void release() noexcept { taken_.store(false, std::memory_order_release); }  // order (1): release, release
+
+ private:
+  std::atomic<std::uint64_t> asks_{no_age};  ///< the oldest that asks
+  std::atomic<bool> taken_{false};
+};
 
 /// A part of a database that the transactions of all threads share.
 struct shared_state {
@@ -101,6 +144,7 @@ struct shared_state {
   /// begins again after 2^30 epochs; a row's numbers grow all the same.
   static constexpr unsigned epoch_bit = 34;
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> epoch{1};
+  precedence first;
   /// Rows that could not leave an index.
   alignas(hw::false_sharing_bytes) std::atomic<row*> left_over{nullptr};
 };
@@ -149,15 +193,23 @@ class arena {
 
 class transaction_core {
  public:
-  explicit transaction_core(shared_state& shared) : shared_(shared) {}
+  /// Of the calling thread.
+  explicit transaction_core(shared_state& shared);
   transaction_core(const transaction_core&) = delete;
   transaction_core& operator=(const transaction_core&) = delete;
   ~transaction_core() = default;
 
   // Attempts.
 
-  /// The age orders transactions under WAIT_DIE: it stays over the attempts. Throws std::bad_alloc.
-  void begin(std::uint64_t age, bool sampled);
+  /// The age orders transactions under WAIT_DIE: it stays over the attempts. The thread waits until it may begin.
+  /// Throws std::bad_alloc.
+  void begin(std::uint64_t age, bool sampled, bool wants_precedence);
+  /// After the last attempt of a transaction.
+  void leave_precedence() noexcept {
+    if (!has_precedence_) return;
+    has_precedence_ = false;
+    shared_.first.release();
+  }
   /// Throws restart, what a change has thrown, and std::bad_alloc.
   void commit();
   void roll_back(abort_reason why) noexcept;
@@ -176,7 +228,9 @@ class transaction_core {
     explicit operator bool() const noexcept { return data != nullptr; }
   };
   /// The row of a unique index. Its contents stay as they are until the end of the attempt, or until it changes the row.
-  [[nodiscard]] found find(index_base& in, std::uint64_t key, intent i);
+  [[nodiscard]] found find(index_base& in, std::uint64_t key, intent i) { return find(in, key, i, i); }
+  /// With another intent where the row is absent.
+  [[nodiscard]] found find(index_base& in, std::uint64_t key, intent i, intent if_absent);
   /// The same for several, whose misses overlap; at most together_most.
   void find_batch(index_base& in, std::span<const std::uint64_t> keys, std::span<found> results, intent i);
   /// Calls change(data) with the contents to write to. Throws duplicate_key if a unique index has the row's new key, and
@@ -297,9 +351,14 @@ class transaction_core {
   [[nodiscard]] std::uint32_t known(const row* r) const noexcept;
   [[nodiscard]] std::uint32_t note(row* r);
   void fill_table(std::size_t slots);
+  void wait_for_turn(std::uint64_t age, bool wants_precedence) noexcept;
+  [[nodiscard]] bool is_inside_another() const noexcept { return running_ != 0; }
+  /// With precedence, unless a transaction of another database runs inside this one.
+  [[nodiscard]] bool may_wait() const noexcept { return has_precedence_ && running_ == 1; }
   void lock(row_lock& l, lock_mode& held, lock_mode wanted);
   void release(row_lock& l, lock_mode held) noexcept;
-  void lock_end(index_base& in);
+  void lock_end(index_base& in, lock_mode wanted);
+  void lock_gap(index_base& in, row* behind, intent i);
   void reads_gaps(index_base& in);
   [[nodiscard]] bool others_read_gaps(index_base& in) const noexcept;
   void lock_or_copy(std::uint32_t at, intent i);
@@ -308,7 +367,8 @@ class transaction_core {
   [[nodiscard]] std::uint32_t read(row* r, intent i);
   void make_writable(const found& one);
   [[nodiscard]] bool is_there(const access& a) const noexcept;
-  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left);
+  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left,
+                                      intent i);
   void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left, std::size_t base);
   /// What note_keys() has added is of one update, also where it ends by an exception.
   struct former_keys {
@@ -337,6 +397,7 @@ class transaction_core {
   [[nodiscard]] found seen(const index_base& in, std::uint64_t key, std::uint32_t at) const;
   [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept;
   void drop_duplicates(index_base& in, std::size_t base);
+  void wait_for_transit(const access& a, backoff& pause);
   void remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at);
   void remove_and_unlock(index_base& in, std::uint64_t key, row* r);
   void commit_silo();
@@ -354,8 +415,10 @@ class transaction_core {
   class index_time;
 
   shared_state& shared_;
+  std::uint32_t& running_;  ///< transactions of this thread, of all databases
   std::optional<epoch_domain::guard> guard_;
   std::uint64_t age_ = 0;
+  bool has_precedence_ = false;
   std::optional<abort_reason> doomed_;  ///< a program that catches what it should not may not commit
   std::exception_ptr failed_;           ///< the same
   std::uint64_t number_ = 0;
