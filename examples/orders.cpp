@@ -2,10 +2,11 @@
 // the order in that index. The indexes are a map that the program chooses by its name.
 //
 // Prints:
-//   open orders of customer 7: 102 100
+//   open orders of customer 7: 100 102
 //   open orders of customer 7: 100
 //   shipped: id 102, customer 7, status 1, item 'lamp'
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <espalier/oltp/database.hpp>
@@ -45,12 +46,13 @@ int main() {
     t.insert(orders, {102, 7, open, "lamp"});
   });
 
-  // Rows of one key come in the opposite order of their inserts. What a transaction has found is printed after it, for
-  // its function may be called several times.
+  // Rows of one key come in no particular order. What a transaction has found is printed after it, for its function may be
+  // called several times.
   const auto show_open = [&] {
     const auto found = shop.transact([&](oltp::transaction& t) {
       std::vector<std::uint32_t> ids;
       t.scan(by_customer, key_of(7, open), key_of(7, open), [&](const order& o) { ids.push_back(o.id); });
+      std::sort(ids.begin(), ids.end());
       return ids;
     });
     std::printf("open orders of customer 7:");

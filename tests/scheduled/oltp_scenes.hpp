@@ -342,6 +342,7 @@ void undone(scene& s) {
 
 struct job {
   std::uint64_t id;
+  std::uint64_t kind = 0;
 };
 template <oltp::protocol P>
 struct jobs_of {

@@ -4,7 +4,9 @@
 #include <cassert>
 #include <memory>
 #include <new>
+#include <vector>
 
+#include "espalier/memory/placement_allocator.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 
 namespace espalier::oltp {
@@ -15,6 +17,85 @@ namespace {
 constexpr memory_role list_role = memory_role::other;
 
 }  // namespace
+
+/// The links of a list, by the rows to which they lead: an open-addressing set, at most half full. A row may be there twice.
+class index_base::link_set {
+ public:
+  link_set(any_placement& from, list& all) : slots_(least_slots, nullptr, allocator(from)) {
+    // relaxed: the lock guards writes.
+    for (link* l = &all.first; l->load(std::memory_order_relaxed) != nullptr;
+         l = &l->load(std::memory_order_relaxed)->next) {
+      make_room();
+      add(l);
+    }
+  }
+
+  [[nodiscard]] link* find(const row* r) const noexcept {
+    std::size_t at = home(r);
+    while (slots_[at] != nullptr && row_of(slots_[at]) != r) at = after(at);
+    return slots_[at];
+  }
+  /// For one more. Throws std::bad_alloc.
+  void make_room() {
+    if (2 * (used_ + 1) > slots_.size()) resize(2 * slots_.size());
+  }
+  void add(link* l) noexcept {
+    std::size_t at = home(row_of(l));
+    while (slots_[at] != nullptr) at = after(at);
+    slots_[at] = l;
+    ++used_;
+  }
+  void replace(const link* l, link* by) noexcept { slots_[slot_of(l)] = by; }
+  void erase(const link* l) noexcept {
+    std::size_t hole = slot_of(l);
+    for (std::size_t at = after(hole); slots_[at] != nullptr; at = after(at)) {
+      if (distance(home(row_of(slots_[at])), at) < distance(hole, at)) continue;
+      slots_[hole] = slots_[at];
+      hole = at;
+    }
+    slots_[hole] = nullptr;
+    --used_;
+    if (slots_.size() > least_slots && 8 * used_ < slots_.size()) shrink();
+  }
+
+ private:
+  static constexpr std::size_t least_slots = 4 * long_walk;
+  using allocator = placement_allocator<link*, any_placement, list_role>;
+
+  static const row* row_of(const link* l) noexcept {
+    return l->load(std::memory_order_relaxed)->to;  // relaxed: the lock guards writes
+  }
+  [[nodiscard]] std::size_t home(const row* r) const noexcept {
+    return (reinterpret_cast<std::uintptr_t>(r) * 0x9E3779B97F4A7C15U >> 20) & (slots_.size() - 1);
+  }
+  [[nodiscard]] std::size_t after(std::size_t at) const noexcept { return (at + 1) & (slots_.size() - 1); }
+  [[nodiscard]] std::size_t distance(std::size_t from, std::size_t to) const noexcept {
+    return (to - from) & (slots_.size() - 1);
+  }
+  [[nodiscard]] std::size_t slot_of(const link* l) const noexcept {
+    std::size_t at = home(row_of(l));
+    while (slots_[at] != l) at = after(at);
+    return at;
+  }
+  void resize(std::size_t slots) {
+    std::vector<link*, allocator> former(slots, nullptr, slots_.get_allocator());
+    former.swap(slots_);
+    used_ = 0;
+    for (link* const l : former) {
+      if (l != nullptr) add(l);
+    }
+  }
+  void shrink() noexcept {
+    try {
+      resize(slots_.size() / 2);
+    } catch (const std::bad_alloc&) {
+      // It stays as large as it is.
+    }
+  }
+
+  std::vector<link*, allocator> slots_;
+  std::size_t used_ = 0;
+};
 
 template <class T>
 T* index_base::create(memory_role role) {
@@ -64,10 +145,19 @@ bool index_base::insert(std::uint64_t key, row* r) {
   entry* const fresh = create<entry>(list_role);
   fresh->to = r;
   if (word) {
-    std::atomic<entry*>& first = to_list(*word)->first;
+    list& all = *to_list(*word);
     // relaxed: the lock guards writes.
-    fresh->next.store(first.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    first.store(fresh, std::memory_order_release);  // order (1): link, release
+    fresh->next.store(all.first.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    if (all.known != nullptr) {
+      try {
+        all.known->make_room();
+        all.known->replace(&all.first, &fresh->next);
+      } catch (const std::bad_alloc&) {
+        all.known.reset();  // a removal may make another one
+      }
+    }
+    all.first.store(fresh, std::memory_order_release);  // order (1): link, release
+    if (all.known != nullptr) all.known->add(&all.first);
     return true;
   }
   list* head = nullptr;
@@ -83,6 +173,25 @@ bool index_base::insert(std::uint64_t key, row* r) {
   return true;
 }
 
+/// The link that leads to the row; null: there is none. Rows that leave a long list would walk along it again and again.
+index_base::link* index_base::link_to(list& all, const row* r) {
+  std::size_t steps = 0;
+  for (link* l = &all.first; all.known == nullptr;) {
+    entry* const e = l->load(std::memory_order_relaxed);  // relaxed: the lock guards writes
+    if (e == nullptr) return nullptr;
+    if (e->to == r) return l;
+    l = &e->next;
+    if (++steps == long_walk) {
+      try {
+        all.known = std::make_unique<link_set>(from_.placement, all);
+      } catch (const std::bad_alloc&) {
+        // It walks on.
+      }
+    }
+  }
+  return all.known->find(r);
+}
+
 void index_base::remove(epoch_domain::guard& pinned, std::uint64_t key, row* r) {
   if (is_unique()) {
     // Another row under the key has this one's successor in its place.
@@ -93,19 +202,19 @@ void index_base::remove(epoch_domain::guard& pinned, std::uint64_t key, row* r) 
   const auto word = map_.find(key);
   if (!word) return;
   list* const all = to_list(*word);
-  // relaxed: the lock guards writes.
-  std::atomic<entry*>* at = &all->first;
-  entry* e = at->load(std::memory_order_relaxed);
-  while (e != nullptr && e->to != r) {
-    at = &e->next;
-    e = at->load(std::memory_order_relaxed);
-  }
-  if (e == nullptr) return;
+  link* const at = link_to(*all, r);
+  if (at == nullptr) return;
+  // relaxed, both: the lock guards writes.
+  entry* const e = at->load(std::memory_order_relaxed);
   entry* const next = e->next.load(std::memory_order_relaxed);
   const bool last = at == &all->first && next == nullptr;
   // Two of this index, and those of an erase in the map, which is in the same domain.
   pinned.reserve(16);
   if (last) map_.erase(key);
+  if (all->known != nullptr) {
+    all->known->erase(at);
+    if (next != nullptr) all->known->replace(&e->next, at);
+  }
   at->store(next, std::memory_order_release);  // order (1): link, release
   retire(pinned, e);
   if (last) retire(pinned, all);

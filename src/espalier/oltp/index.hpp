@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -89,6 +90,8 @@ class index_base {
   ~index_base();
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// The database's.
+  [[nodiscard]] const epoch_domain& domain() const noexcept { return *from_.domain; }
   [[nodiscard]] bool is_unique() const noexcept { return kind_ == uniqueness::unique; }
   [[nodiscard]] std::uint64_t key_of(const std::byte* data) const { return key_(data); }
   [[nodiscard]] const any_map& map() const noexcept { return map_; }
@@ -109,10 +112,11 @@ class index_base {
   void find_batch(std::span<const std::uint64_t> keys, std::span<row*> results) const;
   /// False if the index is unique and has the key. Throws std::bad_alloc, with the index unchanged.
   bool insert(std::uint64_t key, row* r);
-  /// Removes this row under this key, if it is there. Throws std::bad_alloc, with the index unchanged.
+  /// Removes this row under this key, if it is there. Amortised, it takes no longer where the key has many rows. Throws
+  /// std::bad_alloc, with the index unchanged.
   void remove(epoch_domain::guard& pinned, std::uint64_t key, row* r);
-  /// Calls visit(key, row) in the order of the keys, from this one on, until it returns false. Rows of one key come in the
-  /// opposite order of their inserts.
+  /// Calls visit(key, row) in the order of the keys, from this one on, until it returns false. Rows of one key come in no
+  /// particular order: attempts put them in, and no attempt knows whether it will commit, or when.
   template <class Visit>
   void scan(std::uint64_t from, Visit&& visit) const {
     map_.scan(from, [&](std::uint64_t key, std::uint64_t word) {
@@ -151,8 +155,15 @@ class index_base {
     row* to;
     std::atomic<entry*> next{nullptr};
   };
+  /// Of a longer list a removal remembers where each row is.
+  static constexpr std::size_t long_walk = 32;
+  /// What leads to an entry: the next one's of another, or the first one's of the list.
+  using link = std::atomic<entry*>;
+  class link_set;
   struct list {
-    std::atomic<entry*> first{nullptr};
+    link first{nullptr};
+    std::unique_ptr<link_set>
+        known;  ///< null: a short list, or one of which few rows have left. The lock guards it
   };
   static_assert(sizeof(std::uint64_t) == sizeof(void*));
 
@@ -163,6 +174,7 @@ class index_base {
   [[nodiscard]] ttas_lock& lock_of(std::uint64_t key) noexcept {
     return locks_[(key * 0x9E3779B97F4A7C15U) >> 56];
   }
+  [[nodiscard]] link* link_to(list& all, const row* r);
   template <class T>
   [[nodiscard]] T* create(memory_role role);
   template <class T>
