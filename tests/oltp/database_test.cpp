@@ -35,6 +35,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 using testing::StartsWith;
+using testing::UnorderedElementsAre;
+using testing::UnorderedElementsAreArray;
 
 TEST_P(databases, run_the_first_program) {
   struct account {
@@ -206,7 +208,8 @@ TEST_P(databases, an_update_changes_the_keys_of_other_indexes_there_and_back) {
   EXPECT_EQ(contents(s)[1], (std::vector<item>{{3, 0, 103, 0}, {1, 1, 101, 0}, {2, 2, 102, 0}}));
   s.db.transact([&](transaction& t) { t.update(s.items, 2, set(0, 200)); });
   s.db.transact([&](transaction& t) {
-    EXPECT_THAT(ids(t, s.by_group), ElementsAre(2, 3, 1)) << "the newest first";
+    EXPECT_THAT(ids(t, s.by_group, 0, 0), UnorderedElementsAre(2, 3));
+    EXPECT_EQ(ids(t, s.by_group).back(), 1U);
     EXPECT_THAT(ids(t, s.by_code), ElementsAre(1, 3, 2));
     EXPECT_TRUE(t.insert(s.items, {4, 2, 102, 0})) << "what it has left is free";
   });
@@ -540,6 +543,93 @@ TEST_P(databases, say_what_is_wrong) {
   EXPECT_EQ(test::refusal<std::invalid_argument>([] { static_cast<void>(parse_protocol("mvcc")); }),
             "there is no protocol 'mvcc'; there are no_wait, wait_die, silo");
   for (const protocol p : all_protocols) EXPECT_EQ(parse_protocol(to_string(p)), p);
+}
+
+// What is of another database has other locks.
+TEST_P(databases, refuse_what_is_not_theirs) {
+  s.fill(1, 2);
+  shop other(options());
+  other.fill(1, 2);
+  found_row<item> found;
+  other.db.transact([&](transaction& t) { found = t.find(other.items, 1); });
+  const std::vector<std::function<void(transaction&)>> table_uses{
+      [&](transaction& t) { static_cast<void>(t.find(other.items, 1)); },
+      [&](transaction& t) {
+        const std::uint64_t key = 1;
+        found_row<item> one;
+        t.find_batch(other.items, std::span(&key, 1), std::span(&one, 1));
+      },
+      [&](transaction& t) { static_cast<void>(ids(t, other.items)); },
+      [&](transaction& t) { static_cast<void>(t.first(other.items, 0, last_key)); },
+      [&](transaction& t) { t.insert(other.items, {9, 9, 9, 9}); },
+      [&](transaction& t) { t.update(other.items, 1, [](item& i) { ++i.amount; }); },
+      [&](transaction& t) { t.erase(other.items, 1); },
+  };
+  const auto refusal_of = [&](const std::function<void(transaction&)>& use) {
+    return test::refusal<std::logic_error>([&] { s.db.transact(use); });
+  };
+  for (const auto& use : table_uses)
+    EXPECT_THAT(refusal_of(use), HasSubstr("is of another database than the transaction"));
+  EXPECT_EQ(refusal_of([&](transaction& t) { static_cast<void>(t.find(other.by_code, 101)); }),
+            "oltp: by code is of another database than the transaction");
+  const std::string_view not_found = "oltp: the row was found by another transaction, or by another attempt";
+  EXPECT_EQ(refusal_of([&](transaction& t) { t.erase(found); }), not_found);
+  EXPECT_EQ(refusal_of([&](transaction& t) {
+              static_cast<void>(t.find(s.items, 1));
+              t.update(found, [](item& i) { ++i.amount; });
+            }),
+            not_found);
+  for (shop* const one : {&s, &other}) {
+    const auto rows = contents(*one)[0];
+    for (const item& i : rows) EXPECT_EQ(i.amount, 0);
+  }
+}
+
+TEST_P(databases, have_each_name_once) {
+  struct line {
+    std::uint64_t id;
+  };
+  EXPECT_EQ(test::refusal<std::invalid_argument>([&] { s.db.create_table<&line::id>("items"); }),
+            "oltp: there is a table items already");
+  for (const std::string name : {"by code", "primary"}) {
+    EXPECT_EQ(test::refusal<std::invalid_argument>(
+                  [&] { s.items.create_index<&item::group>(name, uniqueness::many); }),
+              "oltp: the table items has an index " + name + " already");
+  }
+  s.fill(1, 1);
+  EXPECT_EQ(contents(s)[2].size(), 1U);
+}
+
+// Rows that leave a key of many rows, in several orders, and come back.
+TEST_P(databases, take_rows_out_of_a_long_list) {
+  constexpr std::uint64_t rows = 300;
+  const auto expect = [&](const std::set<std::uint64_t>& there) {
+    s.db.transact(
+        [&](transaction& t) { EXPECT_THAT(ids(t, s.by_group, 7, 7), UnorderedElementsAreArray(there)); });
+  };
+  for (const std::uint64_t step : {1U, 299U, 91U}) {
+    std::set<std::uint64_t> there;
+    const auto insert = [&](std::uint64_t id) {
+      s.db.transact([&](transaction& t) { EXPECT_TRUE(t.insert(s.items, {id, 7, id, 0})); });
+      there.insert(id);
+    };
+    for (std::uint64_t id = 0; id < rows; ++id) insert(id);
+    for (std::uint64_t n = 0; n < rows; ++n) {
+      const std::uint64_t id = n * step % rows;
+      s.db.transact([&](transaction& t) { EXPECT_TRUE(t.erase(s.items, id)); });
+      there.erase(id);
+      if (n % 3 == 0) insert(rows + n);
+      if (n % 16 == 0) expect(there);
+    }
+    expect(there);
+    EXPECT_EQ(there.size(), rows / 3);
+    s.db.transact([&](transaction& t) {
+      t.scan(s.items, 0, last_key, [&](const found_row<item>& r) { t.erase(r); }, intent::write);
+    });
+    expect({});
+  }
+  for (int n = 0; n < 4; ++n) s.db.collect();
+  EXPECT_EQ(s.db.row_usage().blocks, 0U);
 }
 
 // The keys of a row are looked at in that row alone.

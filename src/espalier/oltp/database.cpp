@@ -81,8 +81,19 @@ database::~database() {
   }
 }
 
+void database::require_new(const std::string& table_name) const {
+  for (const auto& t : tables_) {
+    if (t->base().name() == table_name)
+      throw std::invalid_argument("oltp: there is a table " + table_name + " already");
+  }
+}
+
 void database::begin(session& me) {
-  if (me.core == nullptr) me.core = std::make_unique<transaction_core>(*shared_);
+  if (me.core == nullptr) me.core = std::make_unique<transaction_core>(*shared_, me.counts);
+  if (shared_->torn)
+    throw std::logic_error(
+        "oltp: a transaction of another thread ran when this process was forked; use the database in the "
+        "parent");
   if (me.core->is_running())
     throw std::logic_error("oltp: a transaction may not run inside another one of its thread");
   me.age = age_at(hw::tsc_now(), hw::thread_slot(), me.age);
@@ -108,9 +119,7 @@ bool database::end_for_good(session& me) {
 
 transaction_counts database::counts() const {
   transaction_counts sum;
-  sessions_.for_each([&sum](std::uint32_t, const session& one) {
-    if (one.core != nullptr) sum += one.core->counts();
-  });
+  sessions_.for_each([&sum](std::uint32_t, const session& one) { sum += one.counts.read(); });
   return sum;
 }
 

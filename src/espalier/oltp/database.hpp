@@ -44,7 +44,12 @@
 //
 // The database keeps everything in memory. It has no log, no SQL and no network.
 //
-// Threads. Any thread may run transactions, one at a time. Tables and indexes are created while no transaction runs.
+// Threads. Any thread may run transactions, one at a time. Tables and indexes are created while no transaction runs. A
+// transaction takes tables and rows of its own database, and rows that its own attempt has found.
+//
+// Forks. In a child of fork() the database is as it was at the fork, also inside a transaction of the thread that forked. Where
+// a transaction of another thread ran at that moment, its rows stay locked in the child, and may have half of what it changed:
+// there no transaction runs any more. So fork while no other thread runs one, or use the database in the parent alone.
 
 namespace espalier::oltp {
 
@@ -118,7 +123,8 @@ class table : public table_base {
         columns_(std::move(columns)) {}
 
   /// Another index, of a table that is empty. The key of a row is key(row): a function without state whose result depends on
-  /// the row alone. Throws std::logic_error if there are rows, std::bad_alloc.
+  /// the row alone. Throws std::logic_error if there are rows, std::invalid_argument if there is an index of this name (that of
+  /// the primary one is "primary"), std::bad_alloc.
   template <class Key>
   index<Row>& create_index(std::string name, uniqueness kind, Key /*key*/) {
     if (!indexes().empty() && primary().first_from(0).of != nullptr)
@@ -315,8 +321,10 @@ class database {
   [[nodiscard]] const database_options& chosen() const noexcept { return options_; }
 
   /// A table whose primary key is key(row): a lambda without captures, of a number of 64 bits. The schema is for messages.
+  /// Throws std::invalid_argument if there is a table of this name, std::bad_alloc.
   template <class Row, class Key>
   table<Row>& create_table(std::string name, Key /*key*/, const schema<Row>& columns = {}) {
+    require_new(name);
     auto fresh =
         std::make_unique<owned<Row>>(std::move(name), options_.lock_bytes, rows_, *shared_, options_.map,
                                      index_resources{indexes_, &shared_->domain}, columns.columns());
@@ -334,7 +342,8 @@ class database {
 
   /// Runs function(transaction&) until an attempt commits, and returns the function's result as an std::optional, which is empty
   /// after transaction::roll_back(); of a function without a result, true or false. What the function throws is thrown, and
-  /// undoes the attempt. Throws std::logic_error inside another transaction of the thread.
+  /// undoes the attempt. Throws std::logic_error inside another transaction of the thread, and in a child of fork() where a
+  /// transaction of another thread ran at the fork.
   template <class Function>
   auto transact(Function&& function) {
     using result = std::invoke_result_t<Function&, transaction&>;
@@ -349,7 +358,8 @@ class database {
     }
   }
 
-  /// Sums over threads; exact while no transaction runs.
+  /// Sums over threads. Any thread may call it at any time. It is exact while no transaction runs; else it has of each thread
+  /// numbers of late, which need not be of one moment.
   [[nodiscard]] transaction_counts counts() const;
   /// Under Silo: the number of the calling thread's last commit, which has the epoch from bit shared_state::epoch_bit on.
   [[nodiscard]] std::uint64_t last_number() const;
@@ -364,9 +374,14 @@ class database {
 
  private:
   struct session {
-    std::unique_ptr<transaction_core> core;
+    own_counts counts;
+    std::unique_ptr<transaction_core> core;  ///< of its thread alone; the counts are for others, too
     std::uint64_t age = 0;
     std::uint64_t transactions = 0;
+
+    void recover_in_child(bool lost) noexcept {
+      if (lost && core != nullptr) core->forget_thread();
+    }
   };
   struct any_table {
     any_table() = default;
@@ -416,6 +431,7 @@ class database {
       }
     }
   }
+  void require_new(const std::string& table_name) const;
   void begin(session& me);
   void start(session& me, unsigned attempts_before);
   /// Rolls the attempt back that the program has ended. False if it may have seen what no transaction can, as under Silo: then

@@ -3,11 +3,16 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 namespace espalier::oltp {
 
 index_base& table_base::add_index(std::unique_ptr<index_base> one) {
+  for (const auto& other : indexes_) {
+    if (other->name() == one->name())
+      throw std::invalid_argument("oltp: the table " + name_ + " has an index " + one->name() + " already");
+  }
   indexes_.push_back(std::move(one));
   return *indexes_.back();
 }

@@ -35,9 +35,11 @@ class table_base {
   void destroy_rows() noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const epoch_domain& domain() const noexcept { return domain_; }
   [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
   [[nodiscard]] const std::vector<std::unique_ptr<index_base>>& indexes() const noexcept { return indexes_; }
   [[nodiscard]] index_base& primary() const noexcept { return *indexes_.front(); }
+  /// Throws std::invalid_argument if there is one of its name.
   index_base& add_index(std::unique_ptr<index_base> one);
 
   /// A row with these contents that no index has. Throws std::bad_alloc.

@@ -112,6 +112,17 @@ std::uint64_t transaction_counts::attempts() const noexcept {
   return sum;
 }
 
+transaction_counts own_counts::read() const noexcept {
+  transaction_counts now{.commits = commits.read(),
+                         .waits = waits.read(),
+                         .index_operations = index_operations.read(),
+                         .sampled = sampled.read(),
+                         .sampled_ticks = sampled_ticks.read(),
+                         .sampled_index_ticks = sampled_index_ticks.read()};
+  for (std::size_t i = 0; i < abort_reasons; ++i) now.aborts[i] = aborts[i].read();
+  return now;
+}
+
 std::byte* arena::take(std::size_t bytes) {
   bytes = 8 * words_of(std::max<std::size_t>(bytes, 1));
   for (; block_ < blocks_.size(); ++block_, used_ = 0) {
@@ -132,7 +143,7 @@ std::byte* arena::take(std::size_t bytes) {
 class transaction_core::index_time {
  public:
   explicit index_time(transaction_core& t) noexcept : t_(t), begin_(t.sampled_ ? hw::tsc_now() : 0) {
-    ++t.counts_.index_operations;
+    t.counts_.index_operations.add();
   }
   index_time(const index_time&) = delete;
   index_time& operator=(const index_time&) = delete;
@@ -147,8 +158,19 @@ class transaction_core::index_time {
 
 // Attempts -----------------------------------------------------------------------------------------------------------
 
-transaction_core::transaction_core(shared_state& shared)
-    : shared_(shared), running_(running_transactions[hw::thread_slot()].value) {}
+transaction_core::transaction_core(shared_state& shared, own_counts& counts)
+    : shared_(shared), running_(running_transactions[hw::thread_slot()].value), counts_(counts) {}
+
+void transaction_core::forget_thread() noexcept {
+  if (is_running()) shared_.torn = true;
+  running_ = 0;
+  leave_precedence();
+  shared_.first.forget_requests();
+}
+
+void transaction_core::throw_foreign(const std::string& name) {
+  throw std::logic_error("oltp: " + name + " is of another database than the transaction");
+}
 
 void transaction_core::begin(std::uint64_t age, bool sampled, bool wants_precedence) {
   assert(!is_running());
@@ -219,13 +241,13 @@ void transaction_core::commit() {
   for (const access& a : accesses_) {
     if (a.erased) retire(a.of);
   }
-  ++counts_.commits;
+  counts_.commits.add();
   if (sampled_) {
     const std::uint64_t now = hw::tsc_now();
     if (context_switches() == switches_) {
-      ++counts_.sampled;
-      counts_.sampled_ticks += now - began_;
-      counts_.sampled_index_ticks += index_ticks_;
+      counts_.sampled.add();
+      counts_.sampled_ticks.add(now - began_);
+      counts_.sampled_index_ticks.add(index_ticks_);
     }
   }
   end();
@@ -246,7 +268,7 @@ void transaction_core::roll_back(abort_reason why) noexcept {
   for (const access& a : accesses_) {
     if (a.inserted) retire(a.of);
   }
-  ++counts_.aborts[static_cast<std::size_t>(why)];
+  counts_.aborts[static_cast<std::size_t>(why)].add();
   end();
 }
 
@@ -299,7 +321,7 @@ void transaction_core::lock(row_lock& l, lock_mode& held, lock_mode wanted) {
   if (shared_.by == protocol::no_wait) {
     if (!(wanted == lock_mode::shared ? l.try_shared() : l.try_exclusive(held))) {
       if (!may_wait()) give_up(abort_reason::conflict);
-      ++counts_.waits;
+      counts_.waits.add();
       for (backoff pause; !l.try_reserving(wanted, held);) pause.wait();
     }
   } else {
@@ -308,7 +330,7 @@ void transaction_core::lock(row_lock& l, lock_mode& held, lock_mode wanted) {
       const lock_answer answer = l.request(wanted, held, age_);
       if (answer == lock_answer::granted) break;
       if (answer == lock_answer::die) give_up(abort_reason::conflict);
-      if (!waited) ++counts_.waits;
+      if (!waited) counts_.waits.add();
       pause.wait();
     }
   }
@@ -422,6 +444,8 @@ std::uint32_t transaction_core::read(row* r, intent i) {
 
 void transaction_core::make_writable(const found& one) {
   if (!one) throw std::logic_error("oltp: there is no row to change; look whether find() has found one");
+  if (one.access >= accesses_.size() || contents(accesses_[one.access]) != one.data)
+    throw std::logic_error("oltp: the row was found by another transaction, or by another attempt");
   access& a = accesses_[one.access];
   if (a.erased) throw std::logic_error("oltp: the transaction has erased this row of " + a.of->of->name());
   if (a.changing)
@@ -446,6 +470,7 @@ bool transaction_core::is_there(const access& a) const noexcept {
 
 transaction_core::found transaction_core::find(index_base& in, std::uint64_t key, intent i,
                                                intent if_absent) {
+  require_own(in.domain(), in.name());
   while (true) {
     const std::uint64_t left = in.left().count();
     row* r = nullptr;
@@ -464,6 +489,7 @@ transaction_core::found transaction_core::find(index_base& in, std::uint64_t key
 
 void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t> keys,
                                   std::span<found> results, intent i) {
+  require_own(in.domain(), in.name());
   std::array<row*, together_most> rows;
   {
     const index_time counted(*this);
@@ -549,6 +575,7 @@ transaction_core::part_end transaction_core::collect(index_base& in, std::uint64
 
 transaction_core::range_read transaction_core::read_range(index_base& in, std::uint64_t from,
                                                           std::uint64_t to, intent i, std::size_t at_once) {
+  require_own(in.domain(), in.name());
   const std::size_t base = part_.size();
   if (locks()) reads_gaps(in);
   while (true) {
@@ -652,6 +679,7 @@ bool transaction_core::insert(table_base& into, const std::byte* data) {
 }
 
 bool transaction_core::insert_row(table_base& into, const std::byte* data) {
+  require_own(into.domain(), into.name());
   // Over a row that this attempt has erased: that row comes to life again.
   if (has_erased_) {
     const index_time counted(*this);
@@ -910,7 +938,7 @@ void transaction_core::commit_silo() {
     if (c.in != nullptr && !c.inserted) c.in->left().note(c.key);
   }
   install();
-  if ((counts_.commits + 1) % shared_.commits_per_epoch == 0)
+  if ((counts_.commits.read() + 1) % shared_.commits_per_epoch == 0)
     shared_.epoch.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number
 }
 

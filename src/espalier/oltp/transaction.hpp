@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -89,10 +90,36 @@ struct transaction_counts {
   std::uint64_t sampled_ticks = 0;
   std::uint64_t sampled_index_ticks = 0;
 
+  friend bool operator==(const transaction_counts&, const transaction_counts&) = default;
   transaction_counts& operator+=(const transaction_counts& other) noexcept;
   /// What was done since.
   transaction_counts& operator-=(const transaction_counts& earlier) noexcept;
   [[nodiscard]] std::uint64_t attempts() const noexcept;
+};
+
+/// A number that one thread adds to, and any thread may read.
+class own_count {
+ public:
+  void add(std::uint64_t amount = 1) noexcept {
+    // relaxed, and no read-modify-write: only its thread writes it, and a count needs no order.
+    now_.store(now_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t read() const noexcept {
+    return now_.load(std::memory_order_relaxed);  // relaxed: as above
+  }
+
+ private:
+  std::atomic<std::uint64_t> now_{0};
+};
+
+/// The counts of the transactions of one thread, while it counts.
+struct own_counts {
+  own_count commits;
+  std::array<own_count, abort_reasons> aborts;
+  own_count waits, index_operations, sampled, sampled_ticks, sampled_index_ticks;
+
+  /// Of a thread that counts meanwhile each number is one that it had, and they may be of different moments.
+  [[nodiscard]] transaction_counts read() const noexcept;
 };
 
 /// The age of a transaction that begins at this time in the thread with this slot, after one of this age: a smaller one is
@@ -128,6 +155,8 @@ class precedence {
     return true;
   }
   void release() noexcept { taken_.store(false, std::memory_order_release); }  // order (1): release, release
+  /// In a child of fork(): of a thread that it does not have.
+  void forget_requests() noexcept { asks_.store(no_age, std::memory_order_relaxed); }  // relaxed: it is alone
 
  private:
   std::atomic<std::uint64_t> asks_{no_age};  ///< the oldest that asks
@@ -138,6 +167,9 @@ class precedence {
 struct shared_state {
   shared_state(protocol p, unsigned commits) noexcept : by(p), commits_per_epoch(commits) {}
   const protocol by;
+  /// In a child of fork(): a transaction of a thread that the child does not have ran. What it has locked stays locked, and
+  /// what it has changed in place may be half of it.
+  bool torn = false;
   const unsigned commits_per_epoch;
   epoch_domain domain;
   /// Silo's: the numbers have it from bit `epoch_bit` on. Dependencies between transactions never go back in it, until it
@@ -193,8 +225,8 @@ class arena {
 
 class transaction_core {
  public:
-  /// Of the calling thread.
-  explicit transaction_core(shared_state& shared);
+  /// Of the calling thread, and of others that have its slot later.
+  transaction_core(shared_state& shared, own_counts& counts);
   transaction_core(const transaction_core&) = delete;
   transaction_core& operator=(const transaction_core&) = delete;
   ~transaction_core() = default;
@@ -273,7 +305,8 @@ class transaction_core {
     }
   }
 
-  [[nodiscard]] const transaction_counts& counts() const noexcept { return counts_; }
+  /// In a child of fork() that does not have the thread.
+  void forget_thread() noexcept;
   /// Of the last commit under Silo: the number that it installed.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
@@ -336,6 +369,12 @@ class transaction_core {
     return locks() || a.copy == nullptr ? a.of->data : a.copy;
   }
 
+  /// Rows and indexes of another database have other locks.
+  void require_own(const epoch_domain& of, const std::string& name) const {
+    if (&of != &shared_.domain) [[unlikely]]
+      throw_foreign(name);
+  }
+  [[noreturn]] static void throw_foreign(const std::string& name);
   /// A change of rows and indexes. Half of one may not be committed.
   template <class Change>
   decltype(auto) whole(Change&& change) {
@@ -434,7 +473,7 @@ class transaction_core {
   std::vector<index_base*> gaps_;  ///< of which it reads gaps
   std::vector<std::pair<index_base*, std::uint64_t>> keys_;
   std::vector<std::uint32_t> writes_;
-  transaction_counts counts_;
+  own_counts& counts_;
   bool sampled_ = false;
   std::uint64_t began_ = 0;
   std::uint64_t switches_ = 0;
