@@ -74,8 +74,8 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
   std::uint64_t keys = 0;
   for (const benchmark::rows& r : b.expected_rows()) {
     const auto count = static_cast<double>(r.count);
-    forecast += count * static_cast<double>(held(sizeof(espalier::oltp::row)) + held(engine.lock_bytes) +
-                                            held(r.bytes));
+    forecast += count * static_cast<double>(held(sizeof(espalier::oltp::stored_row)) +
+                                            held(engine.lock_bytes) + held(r.bytes));
     forecast += count * r.indexes * a_key;
     keys += r.count * r.indexes;
   }

@@ -394,10 +394,10 @@ class tpcc final : public benchmark {
   table<warehouse>& warehouses_;
   table<district>& districts_;
   table<customer>& customers_;
-  index<customer>& customers_by_name_;
+  table_index<customer>& customers_by_name_;
   table<history>& histories_;
   table<order>& orders_;
-  index<order>& orders_by_customer_;
+  table_index<order>& orders_by_customer_;
   table<new_order>& new_orders_;
   table<order_line>& lines_;
   table<item>& items_;

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <array>
@@ -157,7 +158,7 @@ TEST_P(databases, keys_of_an_insert_that_failed_are_free) {
   auto& by_first = lines.create_index<&line::first>("by first", uniqueness::unique);
   auto& by_group = lines.create_index<&line::group>("by group", uniqueness::many);
   lines.create_index<&line::second>("by second", uniqueness::unique);
-  const auto all = [&](transaction& t, index<line>& in) {
+  const auto all = [&](transaction& t, table_index<line>& in) {
     std::vector<std::uint64_t> seen;
     t.scan(in, 0, last_key, [&](const line& l) { seen.push_back(l.id); });
     return seen;
@@ -788,3 +789,30 @@ TEST_P(databases, fail_whole_for_want_of_memory) {
 
 }  // namespace
 }  // namespace espalier::oltp
+
+// A program's own names, and those of POSIX, beside all of this namespace.
+namespace of_a_program {
+
+using namespace espalier::oltp;
+
+struct row {
+  std::uint64_t id;
+};
+
+TEST(names, are_none_of_a_program_or_of_posix) {
+  database db;
+  table<row>& rows = db.create_table<&row::id>("rows");
+  table_index<row>& by_id = rows.primary_index();
+  db.transact([&](transaction& t) { t.insert(rows, row{7}); });
+  EXPECT_EQ(db.transact([&](transaction& t) { return t.find(by_id, 7)->id; }), 7U);
+  EXPECT_STREQ(index("oltp", 't'), "tp");
+}
+
+#ifndef NDEBUG
+TEST(names, no_row_has_no_members) {
+  EXPECT_DEATH(static_cast<void>(found_row<row>()->id),
+               "there is no row; look whether find\\(\\) has found one");
+}
+#endif
+
+}  // namespace of_a_program

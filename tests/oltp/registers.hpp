@@ -190,7 +190,7 @@ class registers {
   std::uint64_t count_;
   oltp::database database_;
   oltp::table<register_row>& rows_;
-  oltp::index<register_row>& by_colour_;
+  oltp::table_index<register_row>& by_colour_;
 };
 
 }  // namespace espalier::test

@@ -33,8 +33,8 @@ struct item {
 struct shop {
   database db;
   table<item>& items;
-  index<item>& by_group;
-  index<item>& by_code;
+  table_index<item>& by_group;
+  table_index<item>& by_code;
 
   explicit shop(const database_options& o)
       : db(o),

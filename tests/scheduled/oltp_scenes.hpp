@@ -426,8 +426,8 @@ void order_status(scene& s) {
     oltp::database all{options_of(P)};
     oltp::table<purchase>& orders =
         all.create_table<purchase>("orders", [](const purchase& o) { return o.id; });
-    oltp::index<purchase>& by_customer = orders.create_index("by customer", oltp::uniqueness::many,
-                                                             [](const purchase& o) { return o.customer; });
+    oltp::table_index<purchase>& by_customer = orders.create_index(
+        "by customer", oltp::uniqueness::many, [](const purchase& o) { return o.customer; });
     oltp::table<purchase_line>& lines =
         all.create_table<purchase_line>("lines", [](const purchase_line& l) { return l.id; });
 

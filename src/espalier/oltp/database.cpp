@@ -74,8 +74,8 @@ database::database(const database_options& o)
 database::~database() {
   for (const auto& t : tables_) t->base().destroy_rows();
   // relaxed: no other thread uses the database.
-  for (row* r = shared_->left_over.load(std::memory_order_relaxed); r != nullptr;) {
-    row* const next = r->next_left_over;
+  for (stored_row* r = shared_->left_over.load(std::memory_order_relaxed); r != nullptr;) {
+    stored_row* const next = r->next_left_over;
     r->of->destroy(r);
     r = next;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -73,18 +74,23 @@ struct database_options {
   unsigned precedence_after = 100;
 };
 
-/// A row that a transaction has found. Its contents stay as they are until the transaction changes them or ends.
+/// A row that a transaction has found, or none. Its contents stay as they are until the transaction changes them or ends. Where
+/// there is none, * and -> end a program that was built with assertions.
 template <class Row>
 class found_row {
  public:
   found_row() = default;
   explicit operator bool() const noexcept { return static_cast<bool>(found_); }
-  const Row& operator*() const noexcept { return *reinterpret_cast<const Row*>(found_.data); }
-  const Row* operator->() const noexcept { return reinterpret_cast<const Row*>(found_.data); }
+  const Row& operator*() const noexcept { return *get(); }
+  const Row* operator->() const noexcept { return get(); }
 
  private:
   friend class transaction;
   explicit found_row(transaction_core::found f) noexcept : found_(f) {}
+  const Row* get() const noexcept {
+    assert(found_ && "oltp: there is no row; look whether find() has found one");
+    return reinterpret_cast<const Row*>(found_.data);
+  }
   transaction_core::found found_;
 };
 template <class T>
@@ -103,7 +109,7 @@ struct member_key {
 
 /// An index of a table with rows of this type.
 template <class Row>
-class index : public index_base {
+class table_index : public index_base {
  public:
   using index_base::index_base;
 };
@@ -126,7 +132,7 @@ class table : public table_base {
   /// the row alone. Throws std::logic_error if there are rows, std::invalid_argument if there is an index of this name (that of
   /// the primary one is "primary"), std::bad_alloc.
   template <class Key>
-  index<Row>& create_index(std::string name, uniqueness kind, Key /*key*/) {
+  table_index<Row>& create_index(std::string name, uniqueness kind, Key /*key*/) {
     if (!indexes().empty() && primary().first_from(0).of != nullptr)
       throw std::logic_error("oltp: the table " + this->name() + " has rows; create the index " + name +
                              " before");
@@ -134,18 +140,20 @@ class table : public table_base {
   }
   /// The key is a member of the row: create_index<&order::customer>("by customer", uniqueness::many).
   template <auto Member>
-  index<Row>& create_index(std::string name, uniqueness kind) {
+  table_index<Row>& create_index(std::string name, uniqueness kind) {
     return create_index(std::move(name), kind, member_key<Member>());
   }
   /// Calls visitor(row) for each row, in order. While no transaction runs.
   template <class Visitor>
   void for_each_at_rest(Visitor&& visitor) const {
-    primary().scan(0, [&](std::uint64_t, row* r) {
+    primary().scan(0, [&](std::uint64_t, stored_row* r) {
       if (is_there_at_rest(*r)) visitor(*reinterpret_cast<const Row*>(r->data));
       return true;
     });
   }
-  [[nodiscard]] index<Row>& primary_index() const noexcept { return static_cast<index<Row>&>(primary()); }
+  [[nodiscard]] table_index<Row>& primary_index() const noexcept {
+    return static_cast<table_index<Row>&>(primary());
+  }
   /// A row as text, by the schema that the table was created with.
   [[nodiscard]] std::string to_string(const Row& r) const {
     return oltp::to_string(columns_, reinterpret_cast<const std::byte*>(&r));
@@ -154,7 +162,7 @@ class table : public table_base {
  private:
   friend class database;
   template <class Key>
-  index<Row>& add(std::string name, uniqueness kind) {
+  table_index<Row>& add(std::string name, uniqueness kind) {
     static_assert(std::is_empty_v<Key> && std::is_default_constructible_v<Key>,
                   "the key of a row depends on the row alone: a lambda without captures");
     static_assert(std::is_invocable_v<Key, const Row&>, "a key is computed from a const Row& of this table");
@@ -166,8 +174,8 @@ class table : public table_base {
     const key_function of = [](const std::byte* data) -> std::uint64_t {
       return static_cast<std::uint64_t>(Key{}(*reinterpret_cast<const Row*>(data)));
     };
-    auto fresh = std::make_unique<index<Row>>(map_, std::move(name), kind, of, for_indexes_);
-    return static_cast<index<Row>&>(add_index(std::move(fresh)));
+    auto fresh = std::make_unique<table_index<Row>>(map_, std::move(name), kind, of, for_indexes_);
+    return static_cast<table_index<Row>&>(add_index(std::move(fresh)));
   }
 
   std::string map_;
@@ -191,7 +199,7 @@ class transaction {
   }
   /// By an index that is unique. Throws std::logic_error for another one.
   template <class Row>
-  [[nodiscard]] found_row<Row> find(index<Row>& in, std::uint64_t key, intent i = intent::read) {
+  [[nodiscard]] found_row<Row> find(table_index<Row>& in, std::uint64_t key, intent i = intent::read) {
     if (!in.is_unique())
       throw std::logic_error("oltp: the index " + in.name() +
                              " may have several rows of a key; scan it from the key to the key");
@@ -217,7 +225,7 @@ class transaction {
   /// Calls visitor(row) for the rows whose key is from `from` to `to`, both included, in order. It takes a const Row& or a
   /// found_row<Row> (as `const auto&` does), and may return a bool: whether to go on.
   template <class Row, class Visitor>
-  void scan(index<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
+  void scan(table_index<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
             intent i = intent::read) {
     core_.scan(in, from, to, i, rows_at_once,
                [&](const transaction_core::found& one) { return visit(visitor, found_row<Row>(one)); });
@@ -229,7 +237,7 @@ class transaction {
   }
   /// The first row of a range: no other one is locked, but for those of the same key.
   template <class Row>
-  [[nodiscard]] found_row<Row> first(index<Row>& in, std::uint64_t from, std::uint64_t to,
+  [[nodiscard]] found_row<Row> first(table_index<Row>& in, std::uint64_t from, std::uint64_t to,
                                      intent i = intent::read) {
     found_row<Row> result;
     core_.scan(in, from, to, i, 1, [&](const transaction_core::found& one) {

@@ -30,7 +30,7 @@ class index_base::link_set {
     }
   }
 
-  [[nodiscard]] link* find(const row* r) const noexcept {
+  [[nodiscard]] link* find(const stored_row* r) const noexcept {
     std::size_t at = home(r);
     while (slots_[at] != nullptr && row_of(slots_[at]) != r) at = after(at);
     return slots_[at];
@@ -62,10 +62,10 @@ class index_base::link_set {
   static constexpr std::size_t least_slots = 4 * long_walk;
   using allocator = placement_allocator<link*, any_placement, list_role>;
 
-  static const row* row_of(const link* l) noexcept {
+  static const stored_row* row_of(const link* l) noexcept {
     return l->load(std::memory_order_relaxed)->to;  // relaxed: the lock guards writes
   }
-  [[nodiscard]] std::size_t home(const row* r) const noexcept {
+  [[nodiscard]] std::size_t home(const stored_row* r) const noexcept {
     return (reinterpret_cast<std::uintptr_t>(r) * 0x9E3779B97F4A7C15U >> 20) & (slots_.size() - 1);
   }
   [[nodiscard]] std::size_t after(std::size_t at) const noexcept { return (at + 1) & (slots_.size() - 1); }
@@ -131,14 +131,14 @@ index_base::~index_base() {
   });
 }
 
-void index_base::find_batch(std::span<const std::uint64_t> keys, std::span<row*> results) const {
+void index_base::find_batch(std::span<const std::uint64_t> keys, std::span<stored_row*> results) const {
   assert(is_unique() && keys.size() <= together_most && keys.size() <= results.size());
   std::array<std::optional<std::uint64_t>, together_most> words;
   static_cast<void>(map_.find_batch(keys, std::span(words).first(keys.size())));
   for (std::size_t i = 0; i < keys.size(); ++i) results[i] = words[i] ? to_row(*words[i]) : nullptr;
 }
 
-bool index_base::insert(std::uint64_t key, row* r) {
+bool index_base::insert(std::uint64_t key, stored_row* r) {
   if (is_unique()) return map_.insert(key, to_word(r));
   const lock_guard hold(lock_of(key));
   const auto word = map_.find(key);  // may throw
@@ -174,7 +174,7 @@ bool index_base::insert(std::uint64_t key, row* r) {
 }
 
 /// The link that leads to the row; null: there is none. Rows that leave a long list would walk along it again and again.
-index_base::link* index_base::link_to(list& all, const row* r) {
+index_base::link* index_base::link_to(list& all, const stored_row* r) {
   std::size_t steps = 0;
   for (link* l = &all.first; all.known == nullptr;) {
     entry* const e = l->load(std::memory_order_relaxed);  // relaxed: the lock guards writes
@@ -192,7 +192,7 @@ index_base::link* index_base::link_to(list& all, const row* r) {
   return all.known->find(r);
 }
 
-void index_base::remove(epoch_domain::guard& pinned, std::uint64_t key, row* r) {
+void index_base::remove(epoch_domain::guard& pinned, std::uint64_t key, stored_row* r) {
   if (is_unique()) {
     // Another row under the key has this one's successor in its place.
     if (map_.find(key) == to_word(r)) map_.erase(key);

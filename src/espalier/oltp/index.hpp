@@ -104,17 +104,17 @@ class index_base {
   // The calling thread is pinned in the domain.
 
   /// Of a unique index: the row.
-  [[nodiscard]] row* find(std::uint64_t key) const {
+  [[nodiscard]] stored_row* find(std::uint64_t key) const {
     const auto found = map_.find(key);
     return found ? to_row(*found) : nullptr;
   }
   /// results[i] is that of find(keys[i]); for at most together_most keys.
-  void find_batch(std::span<const std::uint64_t> keys, std::span<row*> results) const;
+  void find_batch(std::span<const std::uint64_t> keys, std::span<stored_row*> results) const;
   /// False if the index is unique and has the key. Throws std::bad_alloc, with the index unchanged.
-  bool insert(std::uint64_t key, row* r);
+  bool insert(std::uint64_t key, stored_row* r);
   /// Removes this row under this key, if it is there. Amortised, it takes no longer where the key has many rows. Throws
   /// std::bad_alloc, with the index unchanged.
-  void remove(epoch_domain::guard& pinned, std::uint64_t key, row* r);
+  void remove(epoch_domain::guard& pinned, std::uint64_t key, stored_row* r);
   /// Calls visit(key, row) in the order of the keys, from this one on, until it returns false. Rows of one key come in no
   /// particular order: attempts put them in, and no attempt knows whether it will commit, or when.
   template <class Visit>
@@ -131,7 +131,7 @@ class index_base {
   }
   struct entry_of_row {
     std::uint64_t key = 0;
-    row* of = nullptr;  ///< null: there is none
+    stored_row* of = nullptr;  ///< null: there is none
     friend bool operator==(const entry_of_row&, const entry_of_row&) = default;
   };
   /// The first row whose key is not smaller: an insert of the key would come before it.
@@ -152,7 +152,7 @@ class index_base {
   // Orderings
   //   (1) link (release) -> first, next (acquire): a reader sees the entry made.
   struct entry {
-    row* to;
+    stored_row* to;
     std::atomic<entry*> next{nullptr};
   };
   /// Of a longer list a removal remembers where each row is.
@@ -167,14 +167,14 @@ class index_base {
   };
   static_assert(sizeof(std::uint64_t) == sizeof(void*));
 
-  static row* to_row(std::uint64_t word) noexcept { return reinterpret_cast<row*>(word); }
+  static stored_row* to_row(std::uint64_t word) noexcept { return reinterpret_cast<stored_row*>(word); }
   static list* to_list(std::uint64_t word) noexcept { return reinterpret_cast<list*>(word); }
   static std::uint64_t to_word(const void* p) noexcept { return reinterpret_cast<std::uint64_t>(p); }
 
   [[nodiscard]] ttas_lock& lock_of(std::uint64_t key) noexcept {
     return locks_[(key * 0x9E3779B97F4A7C15U) >> 56];
   }
-  [[nodiscard]] link* link_to(list& all, const row* r);
+  [[nodiscard]] link* link_to(list& all, const stored_row* r);
   template <class T>
   [[nodiscard]] T* create(memory_role role);
   template <class T>

@@ -165,7 +165,7 @@ static_assert(sizeof(row_lock) == 48);
 class table_base;
 
 /// The wrapper.
-struct row {
+struct stored_row {
   row_lock* lock;
   std::byte* data;
   table_base* of;
@@ -173,11 +173,11 @@ struct row {
   std::atomic<bool> live{false};
   /// It could not leave an index, for want of memory: it is freed with the database.
   std::atomic<bool> left_over{false};
-  row* next_left_over = nullptr;
+  stored_row* next_left_over = nullptr;
 };
 
 /// While no transaction runs: false for a row that was erased and could not leave its index.
-[[nodiscard]] inline bool is_there_at_rest(const row& r) noexcept {
+[[nodiscard]] inline bool is_there_at_rest(const stored_row& r) noexcept {
   const std::uint64_t number = r.lock->number();  // 0 under locks
   return number != 0 ? (number & row_lock::absent) == 0 : r.live.load(std::memory_order_relaxed);
 }

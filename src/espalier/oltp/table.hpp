@@ -43,9 +43,9 @@ class table_base {
   index_base& add_index(std::unique_ptr<index_base> one);
 
   /// A row with these contents that no index has. Throws std::bad_alloc.
-  [[nodiscard]] row* create(const std::byte* data);
-  void destroy(row* r) noexcept;
-  void retire(epoch_domain::guard& pinned, row* r) noexcept;
+  [[nodiscard]] stored_row* create(const std::byte* data);
+  void destroy(stored_row* r) noexcept;
+  void retire(epoch_domain::guard& pinned, stored_row* r) noexcept;
 
  private:
   std::string name_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t least_slots = 64;
 
-std::size_t slot_of(const row* r, std::size_t slots) noexcept {
+std::size_t slot_of(const stored_row* r, std::size_t slots) noexcept {
   return (reinterpret_cast<std::uintptr_t>(r) * 0x9E3779B97F4A7C15U >> 20) & (slots - 1);
 }
 
@@ -287,7 +287,7 @@ void transaction_core::remove_from_index(const index_change& c) noexcept {
   }
 }
 
-void transaction_core::remove_now(index_base& in, std::uint64_t key, row* r) {
+void transaction_core::remove_now(index_base& in, std::uint64_t key, stored_row* r) {
   const index_time counted(*this);
   if (locks() || !in.is_unique()) return in.remove(*guard_, key, r);
   // Another transaction may find that the row is left over, and remove it too, or give it the key again.
@@ -295,7 +295,7 @@ void transaction_core::remove_now(index_base& in, std::uint64_t key, row* r) {
   remove_and_unlock(in, key, r);
 }
 
-void transaction_core::retire(row* r) noexcept {
+void transaction_core::retire(stored_row* r) noexcept {
   if (r->left_over.load(std::memory_order_relaxed)) return;  // relaxed: of this thread
   try {
     guard_->reserve(1);
@@ -305,9 +305,9 @@ void transaction_core::retire(row* r) noexcept {
   }
 }
 
-void transaction_core::leave_over(row* r) noexcept {
-  if (r->left_over.exchange(true, std::memory_order_relaxed)) return;  // relaxed: the list publishes it
-  row* first = shared_.left_over.load(std::memory_order_relaxed);      // relaxed: the exchange confirms it
+void transaction_core::leave_over(stored_row* r) noexcept {
+  if (r->left_over.exchange(true, std::memory_order_relaxed)) return;     // relaxed: the list publishes it
+  stored_row* first = shared_.left_over.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
   do {
     r->next_left_over = first;
   } while (!shared_.left_over.compare_exchange_weak(first, r, std::memory_order_acq_rel,
@@ -354,7 +354,7 @@ void transaction_core::lock_end(index_base& in, lock_mode wanted) {
 }
 
 /// The gap before a row; null: behind the last one. Exclusively where the transaction will insert into it.
-void transaction_core::lock_gap(index_base& in, row* behind, intent i) {
+void transaction_core::lock_gap(index_base& in, stored_row* behind, intent i) {
   if (behind != nullptr)
     static_cast<void>(read(behind, i));
   else
@@ -388,7 +388,7 @@ void transaction_core::fill_table(std::size_t slots) {
   table_.swap(fresh);
 }
 
-std::uint32_t transaction_core::known(const row* r) const noexcept {
+std::uint32_t transaction_core::known(const stored_row* r) const noexcept {
   for (std::size_t slot = slot_of(r, table_.size()); table_[slot] != 0;
        slot = (slot + 1) & (table_.size() - 1)) {
     if (accesses_[table_[slot] - 1].of == r) return table_[slot] - 1;
@@ -396,7 +396,7 @@ std::uint32_t transaction_core::known(const row* r) const noexcept {
   return none;
 }
 
-std::uint32_t transaction_core::note(row* r) {
+std::uint32_t transaction_core::note(stored_row* r) {
   if (2 * (accesses_.size() + 1) > table_.size()) fill_table(2 * table_.size());
   access fresh{};
   fresh.of = r;
@@ -435,7 +435,7 @@ void transaction_core::lock_or_copy(std::uint32_t at, intent i) {
     copy_row(a);
 }
 
-std::uint32_t transaction_core::read(row* r, intent i) {
+std::uint32_t transaction_core::read(stored_row* r, intent i) {
   std::uint32_t at = known(r);
   if (at == none) at = note(r);
   lock_or_copy(at, i);
@@ -473,7 +473,7 @@ transaction_core::found transaction_core::find(index_base& in, std::uint64_t key
   require_own(in.domain(), in.name());
   while (true) {
     const std::uint64_t left = in.left().count();
-    row* r = nullptr;
+    stored_row* r = nullptr;
     {
       const index_time counted(*this);
       r = in.find(key);
@@ -490,14 +490,14 @@ transaction_core::found transaction_core::find(index_base& in, std::uint64_t key
 void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t> keys,
                                   std::span<found> results, intent i) {
   require_own(in.domain(), in.name());
-  std::array<row*, together_most> rows;
+  std::array<stored_row*, together_most> rows;
   {
     const index_time counted(*this);
     in.find_batch(keys, rows);
   }
   // The misses of the three blocks of all rows overlap.
   for (std::size_t n = 0; n < keys.size(); ++n) {
-    if (rows[n] != nullptr) hw::request_lines(rows[n], sizeof(row));
+    if (rows[n] != nullptr) hw::request_lines(rows[n], sizeof(stored_row));
   }
   for (std::size_t n = 0; n < keys.size(); ++n) {
     if (rows[n] == nullptr) continue;
@@ -512,8 +512,8 @@ void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t>
 }
 
 /// Makes sure that the key stays absent; `seen` is what the index has under it, of no use. False if it has something else now.
-bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left,
-                                        intent i) {
+bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, stored_row* seen,
+                                        std::uint64_t left, intent i) {
   if (!locks()) {
     const std::size_t base = part_.size();
     if (seen != nullptr) part_.push_back({key, seen});
@@ -556,7 +556,7 @@ transaction_core::part_end transaction_core::collect(index_base& in, std::uint64
   part_end at{true, nullptr};
   const std::size_t base = into.size();
   const bool one = at_once == 1 && in.is_unique();
-  look_at(in, from, one, [&](std::uint64_t key, row* r) {
+  look_at(in, from, one, [&](std::uint64_t key, stored_row* r) {
     if (key > to) {
       at.successor = r;
       return false;
@@ -582,7 +582,7 @@ transaction_core::range_read transaction_core::read_range(index_base& in, std::u
     const std::uint64_t left = in.left().count();
     const part_end at = collect(in, from, to, at_once, part_);
     for (std::size_t n = base; n < part_.size(); ++n) {
-      const row* const r = part_[n].of;
+      const stored_row* const r = part_[n].of;
       hw::request_lines(r->lock, sizeof(row_lock));
       hw::request_lines(r->data, r->of->row_bytes());
     }
@@ -650,7 +650,7 @@ void transaction_core::note_keys(std::uint32_t at) {
 }
 
 void transaction_core::follow_keys(std::uint32_t at, std::size_t keys) {
-  row* const r = accesses_[at].of;
+  stored_row* const r = accesses_[at].of;
   for (std::size_t n = keys; n < keys_.size(); ++n) {
     const auto [in, former] = keys_[n];
     const std::uint64_t now = in->key_of(contents(accesses_[at]));
@@ -683,7 +683,7 @@ bool transaction_core::insert_row(table_base& into, const std::byte* data) {
   // Over a row that this attempt has erased: that row comes to life again.
   if (has_erased_) {
     const index_time counted(*this);
-    row* const r = into.primary().find(into.primary().key_of(data));
+    stored_row* const r = into.primary().find(into.primary().key_of(data));
     const std::uint32_t at = r != nullptr ? known(r) : none;
     if (at != none && accesses_[at].erased) {
       accesses_[at].erased = false;
@@ -692,7 +692,7 @@ bool transaction_core::insert_row(table_base& into, const std::byte* data) {
       return true;
     }
   }
-  row* const r = into.create(data);
+  stored_row* const r = into.create(data);
   std::uint32_t at = none;
   try {
     at = note(r);
@@ -760,7 +760,7 @@ std::uint32_t transaction_core::change_of(const index_base& in, std::uint64_t ke
 }
 
 bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at) {
-  row* const r = accesses_[at].of;
+  stored_row* const r = accesses_[at].of;
   // It is there still, and was to be removed.
   if (const std::uint32_t removal = change_of(in, key, accesses_[at], false); removal != none) {
     changes_[removal].in = nullptr;
@@ -771,7 +771,7 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
   backoff pause;
   while (true) {
     index_base::entry_of_row behind;
-    row* present = nullptr;
+    stored_row* present = nullptr;
     {
       const index_time counted(*this);
       if (locks()) {
@@ -819,7 +819,7 @@ void transaction_core::wait_for_transit(const access& a, backoff& pause) {
 /// A row of a unique index stayed under a key that it no longer has, for want of memory. It leaves it now, unless it has
 /// it again.
 void transaction_core::remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at) {
-  row* const r = accesses_[at].of;
+  stored_row* const r = accesses_[at].of;
   if (locks()) {
     // Exclusive: no other transaction is about to give it the key.
     lock(*r->lock, accesses_[at].held, lock_mode::exclusive);
@@ -831,7 +831,7 @@ void transaction_core::remove_left_over(index_base& in, std::uint64_t key, std::
 }
 
 /// Silo: unless the row has the key again. Attempts that are about to give it the key do not commit.
-void transaction_core::remove_and_unlock(index_base& in, std::uint64_t key, row* r) {
+void transaction_core::remove_and_unlock(index_base& in, std::uint64_t key, stored_row* r) {
   std::uint64_t number = r->lock->number() & ~row_lock::locked;
   try {
     if ((number & row_lock::absent) != 0 || in.key_of(r->data) != key) {
@@ -849,7 +849,7 @@ void transaction_core::remove_and_unlock(index_base& in, std::uint64_t key, row*
 /// Where no other transaction reads gaps of the index. False otherwise, and if the index is unique and has the key.
 bool transaction_core::link_unwatched(index_base& in, std::uint64_t key, std::uint32_t at) {
   if (others_read_gaps(in)) return false;
-  row* const r = accesses_[at].of;
+  stored_row* const r = accesses_[at].of;
   {
     const index_time counted(*this);
     if (!in.insert(key, r)) return false;
@@ -866,7 +866,7 @@ bool transaction_core::link_unwatched(index_base& in, std::uint64_t key, std::ui
 
 /// With the gap before that entry locked for the moment. False if it has changed.
 bool transaction_core::link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
-                                   row* r) {
+                                   stored_row* r) {
   row_lock& gap = behind.of != nullptr ? *behind.of->lock : in.end_lock();
   lock_mode before = lock_mode::none;
   if (behind.of != nullptr) {
@@ -970,7 +970,7 @@ bool transaction_core::ranges_hold(bool locked) {
     std::size_t n = 0;
     bool same = true;
     const index_time counted(*this);
-    look_at(*one.in, one.from, one.count <= 1, [&](std::uint64_t key, row* r) {
+    look_at(*one.in, one.from, one.count <= 1, [&](std::uint64_t key, stored_row* r) {
       if (key > one.to) return false;
       const std::uint32_t at = known(r);
       const bool own = at != none && (accesses_[at].inserted || has_linked(*one.in, key, accesses_[at]));

@@ -178,7 +178,7 @@ struct shared_state {
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> epoch{1};
   precedence first;
   /// Rows that could not leave an index.
-  alignas(hw::false_sharing_bytes) std::atomic<row*> left_over{nullptr};
+  alignas(hw::false_sharing_bytes) std::atomic<stored_row*> left_over{nullptr};
 };
 
 /// Thrown through the program's function when an attempt cannot go on; the database catches it and tries again. It is no
@@ -313,7 +313,7 @@ class transaction_core {
  private:
   /// A row that the attempt has read, locked or written.
   struct access {
-    row* of;
+    stored_row* of;
     lock_mode held = lock_mode::none;
     bool writes = false;
     bool inserted = false;
@@ -329,7 +329,7 @@ class transaction_core {
   struct index_change {
     index_base* in;  ///< null: it has been taken back
     std::uint64_t key;
-    row* of;
+    stored_row* of;
     bool inserted;         ///< else: to be removed
     std::uint32_t former;  ///< the change of the same row before it
   };
@@ -349,13 +349,13 @@ class transaction_core {
   };
   struct part_entry {
     std::uint64_t key;
-    row* of;
+    stored_row* of;
     friend bool operator==(const part_entry&, const part_entry&) = default;
   };
   /// Where a part of a range ends.
   struct part_end {
-    bool ends;                 ///< there are no more rows in the range
-    row* successor = nullptr;  ///< then: the row behind it; null: the end of the index
+    bool ends;                        ///< there are no more rows in the range
+    stored_row* successor = nullptr;  ///< then: the row behind it; null: the end of the index
     friend bool operator==(const part_end&, const part_end&) = default;
   };
 
@@ -387,8 +387,8 @@ class transaction_core {
   }
 
   static constexpr std::uint32_t none = ~std::uint32_t{0};
-  [[nodiscard]] std::uint32_t known(const row* r) const noexcept;
-  [[nodiscard]] std::uint32_t note(row* r);
+  [[nodiscard]] std::uint32_t known(const stored_row* r) const noexcept;
+  [[nodiscard]] std::uint32_t note(stored_row* r);
   void fill_table(std::size_t slots);
   void wait_for_turn(std::uint64_t age, bool wants_precedence) noexcept;
   [[nodiscard]] bool is_inside_another() const noexcept { return running_ != 0; }
@@ -397,16 +397,16 @@ class transaction_core {
   void lock(row_lock& l, lock_mode& held, lock_mode wanted);
   void release(row_lock& l, lock_mode held) noexcept;
   void lock_end(index_base& in, lock_mode wanted);
-  void lock_gap(index_base& in, row* behind, intent i);
+  void lock_gap(index_base& in, stored_row* behind, intent i);
   void reads_gaps(index_base& in);
   [[nodiscard]] bool others_read_gaps(index_base& in) const noexcept;
   void lock_or_copy(std::uint32_t at, intent i);
   void copy_row(access& a);
   /// The row's access, locked or copied.
-  [[nodiscard]] std::uint32_t read(row* r, intent i);
+  [[nodiscard]] std::uint32_t read(stored_row* r, intent i);
   void make_writable(const found& one);
   [[nodiscard]] bool is_there(const access& a) const noexcept;
-  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, row* seen, std::uint64_t left,
+  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, stored_row* seen, std::uint64_t left,
                                       intent i);
   void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left, std::size_t base);
   /// What note_keys() has added is of one update, also where it ends by an exception.
@@ -426,7 +426,7 @@ class transaction_core {
   [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
   [[nodiscard]] bool link_unwatched(index_base& in, std::uint64_t key, std::uint32_t at);
   [[nodiscard]] bool link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
-                                 row* r);
+                                 stored_row* r);
   [[nodiscard]] bool insert_row(table_base& into, const std::byte* data);
   [[nodiscard]] bool link_all(table_base& into, const std::byte* data, std::uint32_t at);
   [[nodiscard]] range_read read_range(index_base& in, std::uint64_t from, std::uint64_t to, intent i,
@@ -438,16 +438,16 @@ class transaction_core {
   void drop_duplicates(index_base& in, std::size_t base);
   void wait_for_transit(const access& a, backoff& pause);
   void remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at);
-  void remove_and_unlock(index_base& in, std::uint64_t key, row* r);
+  void remove_and_unlock(index_base& in, std::uint64_t key, stored_row* r);
   void commit_silo();
   /// Locked: by this attempt, which commits. Else a lock on a row that it writes is of another one, whose rows come one by one.
   [[nodiscard]] bool reads_hold(bool locked) const noexcept;
   [[nodiscard]] bool ranges_hold(bool locked);
   void install() noexcept;
   void remove_from_index(const index_change& c) noexcept;
-  void remove_now(index_base& in, std::uint64_t key, row* r);
-  void retire(row* r) noexcept;
-  void leave_over(row* r) noexcept;
+  void remove_now(index_base& in, std::uint64_t key, stored_row* r);
+  void retire(stored_row* r) noexcept;
+  void leave_over(stored_row* r) noexcept;
   void release_all() noexcept;
   void end() noexcept;
 
@@ -467,7 +467,7 @@ class transaction_core {
   std::vector<std::uint32_t> table_;  ///< open addressing: 1 + index of the access; 0: none
   std::vector<index_change> changes_;
   std::vector<range> ranges_;
-  std::vector<row*> range_rows_;
+  std::vector<stored_row*> range_rows_;
   std::vector<part_entry> part_, again_;
   std::vector<std::pair<index_base*, lock_mode>> ends_;
   std::vector<index_base*> gaps_;  ///< of which it reads gaps
