@@ -425,8 +425,10 @@ void add_oltp_command(CLI::App& parser) {
   measuring.add_default("--time", o->seconds, "S", "Seconds of each run");
   measuring.add("--transactions-each", o->each, "N",
                 "Transactions of each thread, instead of a time; the first thread that is done ends the run");
-  measuring.add("--memory-limit", o->memory_limit_mb, "MB",
-                "End a run when rows and indexes take so much; by default three quarters of what is free");
+  measuring.add(
+      "--memory-limit", o->memory_limit_mb, "MB",
+      "End a run when rows and indexes take so much; by default three quarters of what is available, "
+      "within the limits of its control groups");
   option_group results(*verb, results_group);
   results.add("--out", o->out, "FOLDER", "Folder for oltp.json, and a page");
   verb->footer(

@@ -1,10 +1,10 @@
 #include "apps/oltp/run.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -13,6 +13,7 @@
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/pages.hpp"
+#include "espalier/hw/process.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/map/any_map.hpp"
 #include "espalier/measure/random.hpp"
@@ -48,9 +49,11 @@ std::uint64_t bytes_now(const espalier::oltp::database& d) {
   return d.row_usage().bytes_reserved + d.index_usage().bytes_reserved;
 }
 
-std::uint64_t free_memory() {
-  return static_cast<std::uint64_t>(sysconf(_SC_AVPHYS_PAGES)) *
-         static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+/// Bytes that rows and indexes may take. Where the system does not report what it has, only a limit that was given counts.
+std::uint64_t limit_of(const run_plan& plan) {
+  if (plan.memory_limit != 0) return plan.memory_limit;
+  const auto available = hw::available_memory_bytes();
+  return available ? *available / 4 * 3 : std::numeric_limits<std::uint64_t>::max();
 }
 
 /// What one thread has done in a run.
@@ -80,7 +83,7 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
     keys += r.count * r.indexes;
   }
   m.forecast_bytes = static_cast<std::uint64_t>(forecast);
-  const std::uint64_t limit = plan.memory_limit != 0 ? plan.memory_limit : free_memory() / 4 * 3;
+  const std::uint64_t limit = limit_of(plan);
   if (m.forecast_bytes > limit)
     throw std::runtime_error(
         fmt::format("the rows and indexes will take {} MB, more than the limit of {} MB; take fewer, or "

@@ -22,7 +22,7 @@ struct run_plan {
   double seconds = 1;
   std::uint64_t each = 0;  ///< transactions of a thread, instead of seconds; 0: none
   std::uint64_t seed = 42;
-  std::uint64_t memory_limit = 0;  ///< bytes; 0: three quarters of the free memory
+  std::uint64_t memory_limit = 0;  ///< bytes; 0: three quarters of what is available
   const std::atomic<bool>* interrupted = nullptr;
   /// Of this benchmark: what share is done, and what comes next.
   std::function<void(double done, const std::string& what)> progress;

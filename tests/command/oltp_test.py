@@ -78,6 +78,17 @@ class Oltp(Case):
         done = self.ended(0, "oltp", "--cardinalities", "small", "--memory-limit", "24", "--time", "60", "--runs", "1")
         self.assertIn("the run ended early: rows and indexes take more than 24 MB", done.stdout)
 
+    def test_pages_of_files_are_no_reason_to_refuse(self) -> None:
+        if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+            self.skipTest("needs a mount namespace, for a machine whose memory is full of files")
+        machine = self.folder / "meminfo"
+        for memory, status in (("MemFree: 1 kB\nMemAvailable: 4000000 kB", 0), ("MemFree: 4000000 kB\nMemAvailable: 1 kB", 1)):
+            with self.subTest(memory):
+                machine.write_text(f"MemTotal: 8000000 kB\n{memory}\n")
+                done = self.ended(status, *YCSB, "--workload", "ycsb-c", under=(
+                    "unshare", "--mount", "sh", "-c", f"mount --bind {machine} /proc/meminfo && exec \"$@\"", "sh"))
+                self.assertEqual("more than the limit of 0 MB" in done.stderr, status == 1, done.stderr)
+
     def test_an_interrupted_run_writes_what_there_is(self) -> None:
         for arguments in (("--cardinalities", "small", "--time", "60"), ("--warehouses", "50", "--memory-limit", "100000")):
             with self.subTest(arguments):

@@ -307,6 +307,37 @@ TEST_F(process_root, memory_is_limited_by_cgroup_v1) {
   EXPECT_EQ(available_memory_bytes(path()), 1000 * kib);
 }
 
+TEST_F(process_root, memory_from_malformed_files_is_absent_or_the_machines) {
+  put("proc/meminfo", "MemTotal:       2000 kB\nMemFree:         500 kB\n");
+  EXPECT_EQ(available_memory_bytes(path()), std::nullopt) << "free pages alone say little";
+  for (const char* const value : {"", "kB", "-1 kB", "12x kB", "99999999999999999999 kB"}) {
+    put("proc/meminfo", std::string("MemAvailable: ") + value + "\n");
+    EXPECT_EQ(available_memory_bytes(path()), std::nullopt) << value;
+  }
+  put("proc/meminfo", "MemAvailable:   1000 kB\n");
+  put("proc/self/cgroup", "0::/a\nno colon\n1:memory\n");
+  put("sys/fs/cgroup/a/memory.current", "100\n");
+  for (const char* const limit : {"", "\n", "-5\n", "12 bytes\n"}) {
+    put("sys/fs/cgroup/a/memory.max", limit);
+    EXPECT_EQ(available_memory_bytes(path()), 1000 * kib) << limit;
+  }
+  put("sys/fs/cgroup/a/memory.max", "500\n");
+  put("sys/fs/cgroup/a/memory.stat", "inactive_file\ninactive_file_other 40\ninactive_file many\n");
+  EXPECT_EQ(available_memory_bytes(path()), 400U);
+  put("sys/fs/cgroup/a/memory.current", "none\n");
+  EXPECT_EQ(available_memory_bytes(path()), 1000 * kib);
+}
+
+TEST_F(process_root, memory_of_a_group_outside_of_the_mount_is_that_of_the_mounts_root) {
+  put("proc/meminfo", "MemAvailable:   1000 kB\n");
+  put("proc/self/cgroup", "0::/../neighbour\n");
+  put("sys/fs/neighbour/memory.max", "10\n");
+  put("sys/fs/neighbour/memory.current", "1\n");
+  put("sys/fs/cgroup/memory.max", "5000\n");
+  put("sys/fs/cgroup/memory.current", "1000\n");
+  EXPECT_EQ(available_memory_bytes(path()), 4000U);
+}
+
 TEST_F(process_root, one_scaling_cpu_is_enough) {
   put("sys/devices/system/cpu/online", "0-1\n");
   EXPECT_EQ(cpu_scaling_enabled(path()), std::nullopt);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <string_view>
 #include <system_error>
@@ -29,19 +28,21 @@ std::optional<std::string> field(const fs::path& file, std::string_view key) {
   return std::nullopt;
 }
 
-/// The number that a file holds; nullopt for a missing file and for words such as "max".
+/// The number that a file's first line is; nullopt for a missing file and for words such as "max".
 std::optional<std::uint64_t> number_in(const fs::path& file) {
-  std::uint64_t value = 0;
-  if (std::ifstream(file) >> value) return value;
-  return std::nullopt;
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return io::parse_whole<std::uint64_t>(io::trimmed(line));
 }
 
 /// The number beside a key in lines "key number".
 std::optional<std::uint64_t> statistic(const fs::path& file, std::string_view key) {
   std::ifstream in(file);
-  std::string name;
-  for (std::uint64_t value = 0; in >> name >> value;) {
-    if (name == key) return value;
+  for (std::string line; std::getline(in, line);) {
+    const std::string_view text = line;
+    if (text.starts_with(key) && text.substr(key.size()).starts_with(' '))
+      return io::parse_whole<std::uint64_t>(io::trimmed(text.substr(key.size())));
   }
   return std::nullopt;
 }
@@ -65,10 +66,12 @@ std::optional<std::uint64_t> left_in_group(const fs::path& group, const cgroup_f
 }
 
 /// Lowers `available` to the least that a group and its ancestors leave. Inside a container the path may name groups
-/// that are not mounted; those are skipped, and the mount's root is the container's own group.
+/// that are not mounted; those are skipped, and the mount's root is the container's own group. A path that leads out of
+/// the mount, as "/../other", is that of a process outside of its namespace's root.
 void lower_to_groups(std::uint64_t& available, const fs::path& mount, fs::path group,
                      const cgroup_files& files) {
   group = group.relative_path();
+  if (std::ranges::find(group, "..") != group.end()) group.clear();
   for (;;) {
     if (const auto left = left_in_group(mount / group, files)) available = std::min(available, *left);
     if (group.empty()) return;
@@ -102,9 +105,10 @@ std::optional<std::uint64_t> resident_bytes() {
 
 std::optional<std::uint64_t> available_memory_bytes(const fs::path& root) {
   // "MemAvailable:   123 kB": the name ends in a colon, so look the line up as a field.
-  const auto kibibytes = field(root / "proc/meminfo", "MemAvailable");
+  const std::string text = field(root / "proc/meminfo", "MemAvailable").value_or("");
+  const auto kibibytes = io::parse_whole<std::uint64_t>(std::string_view(text).substr(0, text.find(' ')));
   if (!kibibytes) return std::nullopt;
-  std::uint64_t available = std::strtoull(kibibytes->c_str(), nullptr, 10) * 1024;
+  std::uint64_t available = *kibibytes * 1024;
 
   // Each line is "hierarchy:controllers:path"; version 2 has hierarchy 0 and no controllers.
   const auto mount = root / "sys/fs/cgroup";

@@ -23,7 +23,7 @@ std::optional<std::uint64_t> resident_bytes();
 
 /// Bytes that this process can still allocate without swapping: the kernel's estimate for the machine, or what
 /// the limits of the process's memory cgroup (v1 or v2) and of its ancestors leave, if that is less. File
-/// pages that a cgroup can drop count as free.
+/// pages that a cgroup can drop count as free. A group whose files are missing or malformed sets no limit.
 std::optional<std::uint64_t> available_memory_bytes(const std::filesystem::path& root = "/");
 
 struct context_switch_counts {
