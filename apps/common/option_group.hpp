@@ -1,7 +1,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -19,7 +21,11 @@ std::string refusal_of(std::string& typed) {
   if (typed.starts_with("--")) return "the value is missing before " + typed;
   if constexpr (std::is_arithmetic_v<Value>) {
     if (const auto value = io::parse_whole<Value>(typed)) {
-      if (std::is_integral_v<Value>) typed = std::to_string(*value);
+      if constexpr (std::is_integral_v<Value>) {
+        typed = std::to_string(*value);
+      } else {
+        if (!std::isfinite(*value)) return io::quoted(typed) + " is not a finite number";
+      }
       return {};
     }
     const bool negative = typed.front() == '-';
@@ -32,11 +38,17 @@ std::string refusal_of(std::string& typed) {
 }
 
 /// For a whole number.
-inline CLI::Validator at_least(std::int64_t least) {
-  return {[least](const std::string& typed) {
+inline CLI::Validator at_least(std::int64_t least,
+                               std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  return {[least, most](const std::string& typed) {
             const auto value = io::parse_whole<std::int64_t>(typed);
-            if (!value || *value >= least) return std::string();
-            return typed + " is too small; at least " + std::to_string(least) + " is needed";
+            if (value && *value < least)
+              return typed + " is too small; at least " + std::to_string(least) + " is needed";
+            // Of a type with more digits.
+            const bool beyond = !value && io::parse_whole<std::uint64_t>(typed);
+            if (beyond || (value && *value > most))
+              return typed + " is too large; at most " + std::to_string(most) + " is possible";
+            return std::string();
           },
           ""};
 }

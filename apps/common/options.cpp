@@ -16,6 +16,7 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/option_group.hpp"
+#include "espalier/hw/topology.hpp"
 #include "espalier/workload/key_space.hpp"
 
 namespace espalier::app {
@@ -110,6 +111,29 @@ void declare_results(CLI::App& verb, result_options& o) {
   results.add("--json", o.json, "FILE", "Results in Google Benchmark's JSON");
   results.add("--csv", o.csv, "FILE", "Results in CSV, a line for each map, workload and number of threads");
   results.add("--report", o.report, "FILE", "Results as one HTML page with plots");
+}
+
+std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked) {
+  if (asked.empty()) {
+    const std::size_t cores = std::max<std::size_t>(hw::topology::system().cores().size(), 1);
+    return {static_cast<unsigned>(std::min<std::size_t>(cores, 16))};
+  }
+  std::vector<unsigned> threads;
+  for (const std::int64_t n : asked) {
+    if (n < 1 || n > most_threads)
+      throw usage_error(
+          fmt::format("--threads {} is out of range; from 1 to {} is possible", n, most_threads));
+    threads.push_back(static_cast<unsigned>(n));
+  }
+  return threads;
+}
+
+void check_seconds(double seconds) {
+  constexpr double least = 1e-6;
+  constexpr double most = 86'400;
+  if (!(seconds >= least && seconds <= most))
+    throw usage_error(
+        fmt::format("--time {} is out of range; from {:f} to {} seconds are possible", seconds, least, most));
 }
 
 workload::plan_request common_plan(const load_options& o) {

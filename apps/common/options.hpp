@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/common/option_checks.hpp"
+#include "espalier/hw/thread_slot.hpp"
 #include "espalier/io/output_file.hpp"
 #include "espalier/workload/plan.hpp"
 
@@ -56,6 +57,16 @@ void declare_keys(CLI::App& verb, load_options& options);
 void declare_load(CLI::App& verb, load_options& options);
 void declare_seed(CLI::App& verb, load_options& options);
 void declare_results(CLI::App& verb, result_options& options);
+
+inline constexpr std::int64_t most_runs = 1'000'000;
+/// The program itself has some of the slots of threads.
+inline constexpr std::int64_t most_threads = hw::max_thread_slots - 16;
+
+/// The numbers of threads to measure with; if none is asked for, one a core, at most 16. Throws usage_error.
+[[nodiscard]] std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked);
+
+/// Of --time. Throws usage_error.
+void check_seconds(double seconds);
 
 /// All except the mix and the keys from a file. Throws std::invalid_argument.
 [[nodiscard]] workload::plan_request common_plan(const load_options& options);

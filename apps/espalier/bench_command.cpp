@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -28,8 +29,6 @@
 #include "apps/studies/malloc_speed/claims.hpp"
 #include "apps/studies/malloc_tsx/claims.hpp"
 #include "apps/studies/mallocs.hpp"
-#include "espalier/hw/thread_slot.hpp"
-#include "espalier/hw/topology.hpp"
 #include "espalier/measure/statistics.hpp"
 #include "espalier/peers_config.hpp"
 #include "espalier/workload/key_space.hpp"
@@ -41,21 +40,6 @@ namespace espalier::app {
 // Options -------------------------------------------------------------------------------------------------------------
 
 namespace {
-
-std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked) {
-  if (asked.empty()) {
-    const std::size_t cores = std::max<std::size_t>(hw::topology::system().cores().size(), 1);
-    return {static_cast<unsigned>(std::min<std::size_t>(cores, 16))};
-  }
-  std::vector<unsigned> threads;
-  for (const std::int64_t n : asked) {
-    const std::int64_t most = hw::max_thread_slots - 16;  // some belong to the program itself
-    if (n < 1 || n > most)
-      throw usage_error(fmt::format("--threads {} is out of range; from 1 to {} is possible", n, most));
-    threads.push_back(static_cast<unsigned>(n));
-  }
-  return threads;
-}
 
 hw::pin_policy checked_pin(const std::string& name) {
   if (name == "cores") return hw::pin_policy::cores;
@@ -111,7 +95,7 @@ void declare(CLI::App& verb, bench_options& o) {
   measurement.add_list("--threads", o.threads, "N",
                        "Numbers of threads, comma-separated; by default one per core, at most 16");
   measurement.add_default("--runs", o.runs, "N", "Runs of each map; medians are reported")
-      ->check(at_least(1));
+      ->check(at_least(1, most_runs));
   measurement.add_default("--time", o.seconds, "S", "Seconds of each run");
   measurement.add("--operations", o.operations, "N", "Operations of each run, instead of a time")
       ->check(at_least(1));
@@ -121,7 +105,7 @@ void declare(CLI::App& verb, bench_options& o) {
   measurement
       .add_default("--latency-every", o.latency_every, "N",
                    "Measure the latency of every N-th operation in a separate run; 0 for no such run")
-      ->check(at_least(0));
+      ->check(at_least(0, std::numeric_limits<unsigned>::max()));
   measurement.add_flag("--no-leak-check", o.no_leak_check,
                        "Do not walk the maps at the end to count lost blocks");
 
@@ -143,9 +127,7 @@ void declare(CLI::App& verb, bench_options& o) {
 }
 
 workload::session_request measurement_of(const bench_options& o) {
-  if (!(o.seconds > 0) || o.seconds > 86400)
-    throw usage_error(
-        fmt::format("--time {} is out of range; seconds above 0 and up to 86400 are possible", o.seconds));
+  check_seconds(o.seconds);
   workload::session_request s;
   s.threads = checked_threads(o.threads);
   s.pinning = checked_pin(o.pin);

@@ -449,7 +449,8 @@ void add_inspect_command(CLI::App& parser) {
   plain.add("--placement", options->placement, "NAME",
             "Placement of the map instead of its default; with --model, the placement that "
             "allocates instead of the model");
-  plain.add_default("--threads", options->threads, "N", "Threads that fill the map")->check(at_least(1));
+  plain.add_default("--threads", options->threads, "N", "Threads that fill the map")
+      ->check(at_least(1, most_threads));
   declare_keys(*verb, *options);
   plain.add("--model", options->model, "NAME",
             "Inspect a pattern of allocations from the literature, laid out by a model; or all");

@@ -15,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
@@ -49,7 +48,7 @@ struct oltp_options {
   unsigned accesses = 16;
   unsigned reads = 90;
   std::size_t row_bytes = 1000;
-  std::vector<unsigned> threads;
+  std::vector<std::int64_t> threads;
   std::uint64_t each = 0;
   double seconds = 1;
   unsigned runs = 3;
@@ -62,6 +61,8 @@ struct oltp_options {
 };
 
 constexpr std::string_view study_name = "oltp";
+constexpr std::int64_t most_rows = 1'000'000'000'000;
+constexpr std::int64_t most_megabytes = 1'000'000'000;
 
 /// Threads wait in them by design: for the one lock of the index, or for the thread that runs their operation.
 constexpr std::array<std::string_view, 3> slow_indexes{"global_lock_bst", "locked_map", "partitioned"};
@@ -142,15 +143,13 @@ void check(const CLI::App& verb, const oltp_options& o) {
   if (o.cardinalities != "whole" && o.cardinalities != "small")
     throw usage_error(fmt::format("--cardinalities is whole or small, not '{}'", o.cardinalities));
   static_cast<void>(chosen_of(o.transactions, {db::tpcc_kinds.begin(), db::tpcc_kinds.end()}, "transaction"));
-  if (o.theta < 0) throw usage_error("--theta is at least 0");
-  if (o.reads > 100) throw usage_error("--reads is a percentage, at most 100");
-  if (o.accesses == 0 || o.accesses > 32) throw usage_error("--accesses is from 1 to 32");
+  const bool latest = o.workload == "ycsb-d";
+  if (o.theta < 0 || o.theta > 64 || (latest && o.theta == 0))
+    throw usage_error(fmt::format("--theta {} is out of range; {} to 64 is possible", o.theta,
+                                  latest ? "on ycsb-d above 0 and up" : "from 0"));
   if (o.row_bytes != 100 && o.row_bytes != 1000) throw usage_error("--row-bytes is 100 or 1000");
   if (o.row_locks != 48 && o.row_locks != 192) throw usage_error("--row-locks is 48 or 192");
-  if (o.warehouses == 0 || o.warehouses > 60'000) throw usage_error("--warehouses is from 1 to 60000");
-  if (o.rows == 0) throw usage_error("--rows is at least 1");
-  if (o.runs == 0) throw usage_error("--runs is at least 1");
-  if (std::ranges::find(o.threads, 0U) != o.threads.end()) throw usage_error("--threads is at least 1");
+  check_seconds(o.seconds);
 }
 
 std::string percent(double part, double whole) {
@@ -307,10 +306,9 @@ void run(const oltp_options& o, const CLI::App& verb) {
   for (const std::string& one : {o.placement, o.index_placement}) {
     if (!one.empty()) static_cast<void>(chosen_of({one}, placements, "placement"));
   }
-  say_what_is_slow(indexes, o.workload);
+  const std::vector<unsigned> threads = checked_threads(o.threads);
   study_files files(o.out, study_name);
-  std::vector<unsigned> threads = o.threads;
-  if (threads.empty()) threads.push_back(std::max(1U, std::min(16U, std::thread::hardware_concurrency())));
+  say_what_is_slow(indexes, o.workload);
 
   const interruption watched;
   const bool colour = wants_colour(STDOUT_FILENO);
@@ -394,9 +392,9 @@ void add_oltp_command(CLI::App& parser) {
   CLI::App* const verb =
       parser.add_subcommand("oltp", "Run the in-memory database under TPC-C or YCSB, with any map as index");
   option_group which(*verb, "Which engine");
-  which.add_list("--index", o->indexes, "NAMES ...",
+  which.add_list("--index", o->indexes, "NAMES",
                  "Maps of the indexes, comma-separated, or all (ordered_map)");
-  which.add_list("--cc", o->protocols, "NAMES ...", "Protocols: no_wait, wait_die, silo, or all (no_wait)");
+  which.add_list("--cc", o->protocols, "NAMES", "Protocols: no_wait, wait_die, silo, or all (no_wait)");
   which.add("--placement", o->placement, "NAME",
             "One placement for rows and indexes; by default each has a segregated one");
   which.add(
@@ -407,28 +405,34 @@ void add_oltp_command(CLI::App& parser) {
   option_group load(*verb, load_group);
   load.add_default("--workload", o->workload, "NAME",
                    "tpcc, ycsb-a to ycsb-f, or ycsb-atc, the mix of the ATC 2018 study");
-  load.add_default("--warehouses", o->warehouses, "N", "Of tpcc");
+  load.add_default("--warehouses", o->warehouses, "N", "Of tpcc")->check(at_least(1, 60'000));
   load.add_default("--cardinalities", o->cardinalities, "KIND",
                    "Of tpcc: whole, as its clause 4.3 says, or small");
-  load.add_list("--transactions", o->transactions, "NAMES ...",
+  load.add_list("--transactions", o->transactions, "NAMES",
                 "Of tpcc: only these of new-order, payment, order-status, delivery, stock-level");
-  load.add_default("--rows", o->rows, "N", "Of ycsb");
+  load.add_default("--rows", o->rows, "N", "Of ycsb")->check(at_least(1, most_rows));
   load.add_default("--row-bytes", o->row_bytes, "BYTES", "Of ycsb: 100 or 1000 bytes of fields");
   load.add_default("--theta", o->theta, "X", "Of ycsb: skew of the keys, 0 for none");
-  load.add_default("--accesses", o->accesses, "N", "Of ycsb-atc: accesses of a transaction");
-  load.add_default("--reads", o->reads, "PERCENT", "Of ycsb-atc: accesses that read");
+  load.add_default("--accesses", o->accesses, "N", "Of ycsb-atc: accesses of a transaction")
+      ->check(at_least(1, 32));
+  load.add_default("--reads", o->reads, "PERCENT", "Of ycsb-atc: accesses that read")
+      ->check(at_least(0, 100));
   load.add_default("--seed", o->seed, "N", "Seed of all random numbers");
   option_group measuring(*verb, measurement_group);
-  measuring.add_list("--threads", o->threads, "N ...",
+  measuring.add_list("--threads", o->threads, "N",
                      "Numbers of threads, comma-separated; by default one per core, at most 16");
-  measuring.add_default("--runs", o->runs, "N", "Runs of each; medians are reported");
+  measuring.add_default("--runs", o->runs, "N", "Runs of each; medians are reported")
+      ->check(at_least(1, most_runs));
   measuring.add_default("--time", o->seconds, "S", "Seconds of each run");
-  measuring.add("--transactions-each", o->each, "N",
-                "Transactions of each thread, instead of a time; the first thread that is done ends the run");
-  measuring.add(
-      "--memory-limit", o->memory_limit_mb, "MB",
-      "End a run when rows and indexes take so much; by default three quarters of what is available, "
-      "within the limits of its control groups");
+  measuring
+      .add("--transactions-each", o->each, "N",
+           "Transactions of each thread, instead of a time; the first thread that is done ends the run")
+      ->check(at_least(1));
+  measuring
+      .add("--memory-limit", o->memory_limit_mb, "MB",
+           "End a run when rows and indexes take so much; by default three quarters of what is available, "
+           "within the limits of its control groups")
+      ->check(at_least(1, most_megabytes));
   option_group results(*verb, results_group);
   results.add("--out", o->out, "FOLDER", "Folder for oltp.json, and a page");
   verb->footer(

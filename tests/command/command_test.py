@@ -54,7 +54,7 @@ class Refusals(CommandTest):
             ("--keys", "-1"): "-1 is negative",
             ("--seed", "-1"): "-1 is negative",
             ("--runs", "0"): "at least 1",
-            ("--time", "0"): "above 0",
+            ("--time", "0"): "0.000001 to 86400",
             ("--pin", "tight"): "scatter",
             ("--order", "random"): "scrambled",
             ("--placement", "nosuch"): "segregated",
@@ -89,7 +89,10 @@ class Refusals(CommandTest):
             ("--threads", "1,-99999999999999999999"): "-99999999999999999999 is too small",
             **{("--keys", text): f"--keys: '{text}' is not a whole number" for text in ("0x10", "1e3", "5 ", "+5", "-x")},
             **{("--time", text): f"--time: '{text}' is not a number" for text in ("1s", "0x1", "one")},
-            ("--time", "nan"): "out of range", ("--time", "inf"): "out of range",
+            **{("--time", text): f"--time: '{text}' is not a finite number" for text in ("nan", "-nan", "inf", "-infinity")},
+            **{("--time", text): "out of range" for text in ("0", "-1", "1e-300", "86401", "1e300")},
+            ("--runs", "4294967296"): "is too large; at most 1000000", ("--latency-every", "4294967296"): "is too large",
+            ("--threads", "99999"): "out of range",
             **{(option, ""): f"{option}: the value is empty" for option in ("--keys", "--time", "--json", "--out", "--mix")},
             ("--json", "--csv", "x"): "--json: the value is missing before --csv",
             ("--json=", "--quick"): "--json: the value is missing before --quick",
@@ -97,6 +100,7 @@ class Refusals(CommandTest):
         self.refused_each(table={
             ("inspect", "--model", "ndnd", "--assert", ""): "--assert: the value is empty",
             ("inspect", "--model", "ndnd", "--types", "-3"): "--types: -3 is negative",
+            ("inspect", "--map", "ticket", "--threads", "99999"): "--threads: 99999 is too large; at most",
             ("run", "--malloc", "--", "true"): "--malloc: the value is missing before --",
             ("report", "r.json", "-o", ""): "--output: the value is empty",
             ("man", "--out", ""): "--out: the value is empty"})

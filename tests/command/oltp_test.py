@@ -67,10 +67,23 @@ class Oltp(Case):
             ("--workload", "ycsb-a", "--warehouses", "2"): "has no effect on ycsb-a",
             ("--workload", "ycsb-a", "--accesses", "2"): "has no effect on ycsb-a",
             ("--cardinalities", "big"): "whole or small", ("--transactions", "pay"): "payment",
-            ("--row-locks", "64"): "48 or 192", ("--threads", "0"): "at least 1", ("--placement", "heap"): "shared_heap",
+            ("--row-locks", "64"): "48 or 192", ("--placement", "heap"): "shared_heap",
             ("--placement", "segregated", "--index-placement", "segregated"): "has no effect with",
             ("--time", "1", "--transactions-each", "5"): "has no effect with",
             ("--runs", "2", "--transactions-each", "5"): "has no effect with"})
+
+    def test_numbers_out_of_range_are_refused_before_the_load(self) -> None:
+        # With a file, of which nothing is left.
+        self.refused_each("oltp", "--out", "o", table={
+            **{("--time", text): "--time" for text in ("nan", "inf", "0", "-1", "1e-9", "1e9")},
+            **{("--threads", text): "--threads" for text in ("0", "-1", "99999", "1,0", "4294967297")},
+            **{(option, text): text for option, texts in {
+                "--runs": ("0", "-1", "4294967297"), "--transactions-each": ("0", "-1"), "--warehouses": ("0", "60001"),
+                "--memory-limit": ("0", "-1", "18446744073709551615")}.items() for text in texts},
+            **{("--workload", "ycsb-atc", option, text): text for option, texts in {
+                "--rows": ("0", "-1", "18446744073709551615"), "--theta": ("nan", "inf", "-0.5", "65"),
+                "--accesses": ("0", "33"), "--reads": ("101", "-1")}.items() for text in texts},
+            ("--workload", "ycsb-d", "--theta", "0"): "on ycsb-d above 0"})
 
     def test_memory_is_forecast_and_limited(self) -> None:
         done = self.ended(1, "oltp", "--warehouses", "4", "--memory-limit", "10")
