@@ -43,7 +43,9 @@ void write_report(const std::vector<fs::path>& results, const fs::path& page, ch
         fmt::format("cannot start {}; the report needs Python 3: install it, or name one in ESPALIER_PYTHON",
                     command[0]));
   if (*status == 2) throw usage_error("no report was written, for the reason above");
-  if (*status != 0) throw std::runtime_error("the report tool failed; the results themselves are unharmed");
+  if (*status != 0)
+    throw std::runtime_error(
+        "no report was written, for the reason above; the results themselves are unharmed");
 }
 
 void write_report(const std::string& results, const std::optional<io::output_file>& file,

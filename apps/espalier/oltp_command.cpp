@@ -23,6 +23,7 @@
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/bench_command.hpp"
 #include "apps/espalier/commands.hpp"
+#include "apps/espalier/oltp_output.hpp"
 #include "apps/oltp/run.hpp"
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
@@ -57,6 +58,7 @@ struct oltp_options {
   unsigned row_locks = 48;
   std::uint64_t memory_limit_mb = 0;
   std::uint64_t seed = 42;
+  bool details = false;
   std::string out;
 };
 
@@ -152,147 +154,6 @@ void check(const CLI::App& verb, const oltp_options& o) {
   check_seconds(o.seconds);
 }
 
-std::string percent(double part, double whole) {
-  return whole == 0 ? unavailable : fmt::format("{:.1f}", 100 * part / whole);
-}
-
-/// One line an index and a protocol.
-void print_table(const std::vector<measured>& all, bool colour) {
-  table t({"index", "protocol", "threads", "tx/s", "min..max", "CPU us/tx", "aborts %", "waits/tx",
-           "index ops/tx", "in index %", "rows MB", "index MB", "B/key"},
-          {0, 1});
-  for (const measured& m : all) {
-    const auto& c = m.counts;
-    const auto commits = static_cast<double>(c.commits);
-    t.add({m.index, m.protocol, fmt::format("{}", m.threads), fmt::format("{:.0f}", m.throughput()),
-           fmt::format("{:.0f}..{:.0f}", *std::ranges::min_element(m.per_second),
-                       *std::ranges::max_element(m.per_second)),
-           fmt::format("{:.2f}", m.cpu_us_each),
-           percent(static_cast<double>(m.lost_attempts()), static_cast<double>(c.attempts())),
-           commits == 0 ? unavailable : fmt::format("{:.3f}", static_cast<double>(c.waits) / commits),
-           commits == 0 ? unavailable
-                        : fmt::format("{:.1f}", static_cast<double>(c.index_operations) / commits),
-           percent(static_cast<double>(c.sampled_index_ticks), static_cast<double>(c.sampled_ticks)),
-           fmt::format("{:.1f}", static_cast<double>(m.row_bytes) / 1e6),
-           m.index_bytes ? fmt::format("{:.1f}", static_cast<double>(*m.index_bytes) / 1e6) : unavailable,
-           m.bytes_per_key ? fmt::format("{:.1f}", *m.bytes_per_key) : unavailable});
-  }
-  std::fputs(t.text(colour, terminal_width(STDOUT_FILENO).value_or(SIZE_MAX)).c_str(), stdout);
-}
-
-void print_kinds(const measured& m, bool colour) {
-  table t({"transaction", "committed", "rolled back", "p50 us", "p90 us", "p99 us", "max us"}, {0});
-  const auto us = [](const std::optional<std::uint64_t>& ns) {
-    return ns ? fmt::format("{:.1f}", static_cast<double>(*ns) / 1000) : std::string(unavailable);
-  };
-  for (const db::kind_result& k : m.kinds) {
-    if (k.committed + k.rolled_back == 0) continue;
-    t.add({k.name, fmt::format("{}", k.committed), fmt::format("{}", k.rolled_back),
-           us(k.latency.value_at(0.5)), us(k.latency.value_at(0.9)), us(k.latency.value_at(0.99)),
-           us(k.latency.max())});
-  }
-  std::fputs(t.text(colour).c_str(), stdout);
-  std::string reasons;
-  for (std::size_t r = 0; r < espalier::oltp::abort_reasons; ++r) {
-    if (m.counts.aborts[r] != 0)
-      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ",
-                             to_string(static_cast<espalier::oltp::abort_reason>(r)), m.counts.aborts[r]);
-  }
-  if (!reasons.empty()) std::printf("attempts that did not commit: %s\n", reasons.c_str());
-}
-
-std::string_view to_string(db::share_verdict v) noexcept {
-  constexpr std::array<std::string_view, 3> names{"met", "too few to tell", "NOT MET"};
-  return names[static_cast<std::size_t>(v)];
-}
-
-void print_conditions(const measured& m) {
-  const auto held = std::ranges::count_if(m.conditions, &db::condition::holds);
-  std::printf("conditions: %td of %zu hold\n", held, m.conditions.size());
-  for (const db::condition& c : m.conditions) {
-    if (!c.holds) std::printf("  BROKEN %s: %s\n", c.name.c_str(), c.detail.c_str());
-  }
-  for (const db::share& s : m.shares)
-    std::printf("  %s: %.2f of %llu (%.4g to %.4g is asked): %s\n", s.name.c_str(), s.value,
-                static_cast<unsigned long long>(s.of), s.least, s.most, to_string(s.verdict()).data());
-  if (!m.stopped_because.empty()) std::printf("the run ended early: %s\n", m.stopped_because.c_str());
-}
-
-charted_figure figure_of(const std::string& workload, const std::vector<measured>& all) {
-  charted_figure f;
-  f.id = workload;
-  f.title = fmt::format("{}: processor time of a transaction", workload);
-  chart cpu{.title = f.title, .caption = "Less is better.", .y = "us"};
-  chart rate{.title = fmt::format("{}: time between two transactions", workload),
-             .caption = "Less is better; all threads together.",
-             .y = "us"};
-  for (const measured& m : all) {
-    const std::string name = fmt::format("{}, {}, {}", m.index, m.protocol, number_of(m.threads, "thread"));
-    cpu.bars.push_back({.name = name, .value = m.cpu_us_each});
-    rate.bars.push_back({.name = name,
-                         .value = 1e6 / m.throughput(),
-                         .least = 1e6 / *std::ranges::max_element(m.per_second),
-                         .most = 1e6 / *std::ranges::min_element(m.per_second)});
-  }
-  f.charts = {std::move(cpu), std::move(rate)};
-  bool whole = true;
-  std::size_t conditions = 0;
-  for (const measured& m : all) {
-    conditions += m.conditions.size();
-    for (const db::condition& c : m.conditions) whole &= c.holds;
-  }
-  f.summary = whole ? fmt::format("All {} conditions hold.", conditions) : "Conditions are broken.";
-  f.findings.push_back({"The database is consistent after each run",
-                        {f.summary, whole ? agreement::agrees : agreement::differs},
-                        false});
-  return f;
-}
-
-nlohmann::ordered_json entry_of(const std::string& workload, const measured& m) {
-  nlohmann::ordered_json j{
-      {"name", fmt::format("{}/{}/{}/threads:{}", workload, m.index, m.protocol, m.threads)},
-      {"run_type", "iteration"},
-      {"real_time", 1e9 / m.throughput()},
-      {"cpu_time", m.cpu_us_each * 1000},
-      {"time_unit", "ns"},
-      {"rounds", m.per_second},
-      {"commits", m.counts.commits},
-      {"waits", m.counts.waits},
-      {"index_operations", m.counts.index_operations},
-      {"row_bytes", m.row_bytes},
-      {"forecast_bytes", m.forecast_bytes},
-      {"loaded_bytes", m.loaded_bytes}};
-  std::optional<double> index_share;
-  if (m.counts.sampled != 0)
-    index_share =
-        static_cast<double>(m.counts.sampled_index_ticks) / static_cast<double>(m.counts.sampled_ticks);
-  const auto or_unavailable = [](const auto& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(unavailable);
-  };
-  j["index_bytes"] = or_unavailable(m.index_bytes);
-  j["bytes_per_key"] = or_unavailable(m.bytes_per_key);
-  j["index_share"] = or_unavailable(index_share);
-  for (std::size_t r = 0; r < espalier::oltp::abort_reasons; ++r)
-    j["aborts"][std::string(to_string(static_cast<espalier::oltp::abort_reason>(r)))] = m.counts.aborts[r];
-  for (const db::kind_result& k : m.kinds) {
-    if (k.committed + k.rolled_back == 0) continue;
-    auto& kind = j["transactions"][k.name];
-    kind = {{"committed", k.committed}, {"rolled_back", k.rolled_back}};
-    if (k.latency.count() != 0) {
-      for (const auto& [name, at] : {std::pair{"p50_ns", 0.5}, {"p90_ns", 0.9}, {"p99_ns", 0.99}})
-        kind[name] = *k.latency.value_at(at);
-    }
-  }
-  for (const db::condition& c : m.conditions) j["conditions"][c.name] = c.holds;
-  for (const db::share& s : m.shares)
-    j["shares"][s.name] = {{"value", s.value},
-                           {"least", s.least},
-                           {"most", s.most},
-                           {"of", s.of},
-                           {"verdict", to_string(s.verdict())}};
-  return j;
-}
-
 void run(const oltp_options& o, const CLI::App& verb) {
   check(verb, o);
   std::vector<std::string> maps;
@@ -314,7 +175,6 @@ void run(const oltp_options& o, const CLI::App& verb) {
   const bool colour = wants_colour(STDOUT_FILENO);
   progress_line line;
   std::vector<measured> all;
-  bool whole = true;
   const std::size_t total = indexes.size() * by.size() * threads.size();
   for (const unsigned n : threads) {
     for (const std::string& index : indexes) {
@@ -358,27 +218,16 @@ void run(const oltp_options& o, const CLI::App& verb) {
                                                           : number_of(o.rows, "row")),
                          colour)
                         .c_str());
-  print_table(all, colour);
-  for (const measured& m : all) {
-    if (all.size() > 1)
-      std::printf("\n%s, %s, %s\n", m.index.c_str(), m.protocol.c_str(),
-                  number_of(m.threads, "thread").c_str());
-    print_kinds(m, colour);
-    print_conditions(m);
-    for (const db::condition& c : m.conditions) whole &= c.holds;
-  }
-  std::fflush(stdout);
+  print_measured(all, o.details, colour);
   bench_options context;
   context.seed = o.seed;
   auto document = study_results(context, study_name.data(), {});
   document["study"] = {{"name", study_name},
                        {"title", "The in-memory database on this machine"},
                        {"paper", "TPC-C 5.11; YCSB, SoCC 2010"}};
-  document["study"]["figures"] = nlohmann::ordered_json::array({to_json(figure_of(o.workload, all))});
-  document["benchmarks"] = nlohmann::ordered_json::array();
-  for (const measured& m : all) document["benchmarks"].push_back(entry_of(o.workload, m));
+  add_measured(document, o.workload, all);
   files.write(document);
-  if (!whole) {
+  if (!holds_everywhere(all)) {
     std::fprintf(stderr, "espalier: a condition is broken\n");
     throw CLI::RuntimeError(exit_failure);
   }
@@ -434,6 +283,9 @@ void add_oltp_command(CLI::App& parser) {
            "within the limits of its control groups")
       ->check(at_least(1, most_megabytes));
   option_group results(*verb, results_group);
+  results.add_flag(
+      "--details", o->details,
+      "Show the transactions, aborts and conditions of each of several measurements, not of one alone");
   results.add("--out", o->out, "FOLDER", "Folder for oltp.json, and a page");
   verb->footer(
       "Examples:\n"

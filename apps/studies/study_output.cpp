@@ -28,6 +28,8 @@ ordered_json json_of(const chart& c) {
       j["series"].push_back({{"name", curve.name}, {"points", curve.points}});
   } else {
     j["y"] = c.y;
+    j["of"] = c.of;
+    if (c.more_is_better) j["more_is_better"] = true;
     j["bars"] = ordered_json::array();
     for (const chart_bar& bar : c.bars) {
       ordered_json one{{"name", bar.name}, {"value", bar.value}};

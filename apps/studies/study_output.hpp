@@ -56,7 +56,7 @@ struct chart_bar {
   bool peer = false;
 };
 
-/// Curves over x, or bars, of which the shortest is best.
+/// Curves over x, or bars, of which the shortest is best unless more is better.
 struct chart {
   std::string title;
   std::string caption;
@@ -65,6 +65,8 @@ struct chart {
   std::vector<chart_curve> curves{};   // NOLINT(readability-redundant-member-init)
   std::vector<chart_bar> bars{};       // NOLINT(readability-redundant-member-init)
   std::optional<chart_limit> limit{};  // NOLINT(readability-redundant-member-init)
+  std::string of = "Malloc";           ///< what a bar's name is
+  bool more_is_better = false;         ///< of bars
 };
 
 /// A figure of a study with charts of its own, from which the report makes a page.

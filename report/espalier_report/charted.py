@@ -90,11 +90,22 @@ def parts(study: Study, figure: StudyFigure, placed: Sequence[Placed]) -> tuple[
 
 
 def reading(results: Results, study: Study) -> tuple[str, ...]:
+    if study.reading:
+        return tuple(study.reading)
     if results.measurements:
         return SIMULATED_MAPS_READING if study.simulated else MAPS_READING
     if study.simulated:
         return SIMULATED_READING if results.placed else (SIMULATED_READING[0], BEYOND)
-    return COST_READING if results.costs else READING
+    if results.costs:
+        return COST_READING
+    # Those of mallocs have measurements of nodes; any other study says itself how to read it.
+    return READING if results.placed else (BEYOND,) if study.has_paper else ()
+
+
+def ranking(study: Study, figure: StudyFigure) -> Markup | None:
+    """For the index of a study that has a result: the bars of the first chart, as they are ordered."""
+    first = next((chart for chart in figure.charts if chart.bars), None)
+    return chart_table(f"table-{figure.id}-ranking", first, said_of(study)) if study.result and first else None
 
 
 # What a simulation says of itself ---------------------------------------------------------------
@@ -137,7 +148,7 @@ def bars(chart: Chart, said: str) -> View:
         size = f"{chart.x}: {text.count(sizes_of(chart)[0])}"
         return figures.bars("", rows, text.plotly_text(f"{chart.y}{said} ({size})"), best_is_greatest=True)
     view = figures.bars("", [bar_row(bar.name, bar.role, bar.value) for bar in chart.bars],
-                        text.plotly_text(f"{chart.y}{said}"), best_is_greatest=False)
+                        text.plotly_text(f"{chart.y}{said}"), best_is_greatest=chart.more_is_better)
     if chart.limit:
         axis = view.layout["xaxis"]
         axis["range"] = [0, max(axis["range"][1], chart.limit.y * 1.1)]
@@ -327,7 +338,7 @@ def chart_table(id_: str, chart: Chart, said: str) -> Markup:
     limit = f"; {text.count(chart.limit.y)} {chart.limit.name}" if chart.limit else ""
     caption = f"{chart.title}{said}: {chart.y}{limit}"
     if chart.bars:
-        return tables.table(id_, caption, "Malloc", chart.bars,
+        return tables.table(id_, caption, chart.of, chart.bars,
                             [Column(chart.y, lambda bar: tables.spread_cell(bar.value))], lambda bar: bar.name)
     columns = [Column(series.name, at(dict(series.points))) for series in chart.series]
     return tables.table(id_, caption, chart.x, sizes_of(chart), columns, text.count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import pathlib
 import sys
@@ -13,12 +14,19 @@ from collections.abc import Sequence
 from espalier_report import layout, layout_file, page, plotly_bundle, results, study, text
 from espalier_report.results import Object
 
-FAILED = 2
+FAILED, REFUSED = 1, 2
+# Errors of the place that was named. Any other, such as a full disk, is no fault of the request.
+OF_THE_PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG,
+                errno.ELOOP}
 STANDARD_OUTPUT = "-"
 
 
 class OutputError(RuntimeError):
     """One line: why the page cannot be written at the requested place."""
+
+
+class WriteError(RuntimeError):
+    """One line: why a page was lost at a place that is right."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,8 +40,9 @@ def main(arguments: Sequence[str]) -> int:
         loaded = results.load(options.results)
         written = write_pages(options.output, loaded, options.results)
     except (results.ResultsError, plotly_bundle.PlotlyMissing, OutputError) as error:
-        print(f"espalier report: {' '.join(str(error).split())}", file=sys.stderr)
-        return FAILED
+        return complained(error, REFUSED)
+    except WriteError as error:
+        return complained(error, FAILED)
     what = f"{text.plural(len(loaded.study.figures), 'figure')}, " if loaded.study else ""
     maps = len({m.label for m in loaded.measurements})
     held = text.plural(len(loaded.timed), "measurement") if loaded.timed else \
@@ -42,8 +51,17 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def complained(error: Exception, status: int) -> int:
+    print(f"espalier report: {' '.join(str(error).split())}", file=sys.stderr)
+    return status
+
+
 def told(target: pathlib.Path, what: str) -> None:
-    print(f"{target}: {what}", file=sys.stderr if str(target) == STANDARD_OUTPUT else sys.stdout)
+    """The page is there; a reader of this line may have gone."""
+    try:
+        print(f"{target}: {what}", file=sys.stderr if str(target) == STANDARD_OUTPUT else sys.stdout, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,7 +88,8 @@ def parser() -> argparse.ArgumentParser:
             where two files hold the same, their maps carry the file's name. Ratios between two
             files also hold what changed between the runs: prefer maps measured in one run.
 
-            exit status: 0 written; 2 nothing written, one line on stderr says why."""))
+            exit status: 0 written; 2 nothing written, for a fault of the request; 1 a write failed, as on a full
+            disk. One line on stderr says why."""))
     result.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULTS.json",
                         help="a file that `espalier bench`, `simulate` or `inspect` wrote")
     result.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("report.html"),
@@ -117,6 +136,8 @@ def write_whole(target: pathlib.Path, content: bytes, sources: Sequence[pathlib.
             file.write(content)
         os.replace(draft, final)
     except OSError as error:
+        if error.errno not in OF_THE_PLACE:
+            raise WriteError(f"writing {target} failed ({error.strerror}); nothing of it is left") from None
         raise OutputError(f"{target}: cannot be written ({error.strerror}); "
                           "give -o a file in a folder that exists and is writable") from None
     finally:

@@ -200,6 +200,9 @@ class Chart:
     series: list[Series]
     limit: Limit | None
     bars: list[Bar] = field(default_factory=list)
+    # Of bars: what their names are, and whether the longest is best.
+    of: str = "Malloc"
+    more_is_better: bool = False
 
 
 @dataclass(frozen=True)
@@ -264,12 +267,15 @@ class Study:
     # For a simulation: its place in words, and the parts that are only models of what their names say.
     place: str = ""
     models: dict[str, str] = field(default_factory=dict)
+    # Sentences of the study's own: what came out, which stand first, and how to read it.
+    result: list[str] = field(default_factory=list)
+    reading: list[str] = field(default_factory=list)
 
     @property
     def has_paper(self) -> bool:
         """Whether a paper's findings are judged, or only claims of this library."""
         findings = [finding for figure in self.figures for finding in figure.findings]
-        return not findings or any(finding.of_paper for finding in findings)
+        return not findings and not self.result or any(finding.of_paper for finding in findings)
 
 
 @dataclass
@@ -559,7 +565,14 @@ class _Reader:
             self.fail("study.figures", "must have an id each")
         return Study(self.text(given, "title", "study"), self.text(given, "paper", "study"),
                      self.simulated, found, self.objects(given, "contexts", True, "study."), charted,
-                     place_of(context) if self.simulated else "", models)
+                     place_of(context) if self.simulated else "", models,
+                     self.sentences(given, "result"), self.sentences(given, "reading"))
+
+    def sentences(self, study: Object, key: str) -> list[str]:
+        found: Any = study.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(one, str) and one.strip() for one in found):
+            self.fail(f"study.{key}", "must be a list of sentences")
+        return found
 
     def study_figure(self, entry: Object, where: str, charted: bool) -> StudyFigure:
         # The id becomes a file's name.
@@ -603,7 +616,11 @@ class _Reader:
             bars = [self.bar(one, f"{where}.bars[{index}]")
                     for index, one in enumerate(self.objects(entry, "bars", False, f"{where}."))]
             self.named(bars, f"{where}.bars")
-            return Chart(title, caption, "", y, [], held, bars)
+            more = entry.get("more_is_better", False)
+            if not isinstance(more, bool):
+                self.fail(f"{where}.more_is_better", "must be true or false")
+            of = self.text(entry, "of", where) if "of" in entry else "Malloc"
+            return Chart(title, caption, "", y, [], held, bars, of, more)
         series = [self.series(one, f"{where}.series[{index}]")
                   for index, one in enumerate(self.objects(entry, "series", False, f"{where}."))]
         self.named(series, f"{where}.series")

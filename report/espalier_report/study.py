@@ -157,7 +157,7 @@ def index_page(results: Results, study: Study) -> str:
     parts: list[Part | None] = [
         Part(figure.id, f"{figure.title}{charted.said_of(study)}" if study.charted else
              f"{called_in_words(figure)}: {figure.title}", [
-            element("p", figure.summary), absent_maps(figure),
+            None if study.result else element("p", figure.summary), absent_maps(figure), charted.ranking(study, figure),
             findings.on_index(study, figure.findings, causes, f"table-{figure.id}"),
             grids.chart(picture) if (picture := pictures[figure.id]) else None,
             element("p", element("a", f"Charts and numbers of {called_in_words(figure)}",
@@ -169,7 +169,7 @@ def index_page(results: Results, study: Study) -> str:
               Part("reading", "How to read this", reading(results, study))]
     title = f"{study.title}{' (simulated)' if study.simulated else ''}"
     return page.document(title, f"A study run by Espalier{where(shown, study)}",
-                         [f"{'The study' if study.has_paper else 'Sources'}: {study.paper}.",
+                         [*study.result, f"{'The study' if study.has_paper else 'Sources'}: {study.paper}.",
                           *scores(study, everything), *findings.sentences(causes)],
                          cautions(shown, study), parts, drawn, [page.script("grids.js")] if drawn else [])
 

@@ -64,6 +64,30 @@ class Pages(ChartedCase):
             "Of 2 claims beyond the paper, measured here: 0 agree, 1 differ and 1 could not be measured here."])
         self.assertFalse([line for line in pages["fresh.html"].texts("li") if "of the paper" in line])
 
+    def test_a_study_says_its_result_first_and_how_to_read_it(self) -> None:
+        bars = {"title": "Speed", "caption": "More is better.", "y": "op/s", "of": "Way", "more_is_better": True,
+                "bars": [{"name": "fast", "value": 9}, {"name": "slow", "value": 1}]}
+        changes = {"study.result": ["The fast one wins."], "study.reading": ["Read me."], "study.figures[0].charts": [bars],
+                   "study.figures[*].findings": []}
+        pages = self.pages(changes)
+        self.assertEqual(pages["index.html"].texts("li")[0], "The fast one wins.")
+        self.assertNotIn("0 findings", self.html["index.html"])
+        self.assertEqual(pages["index.html"].rows()[:3], [["Way", "op/s"], ["fast", "9.00 one run"], ["slow", "1.00 one run"]])
+        for name in ("index.html", "ring-16.html"):
+            self.assertEqual(pages[name].texts("li")[-1], "Read me.")
+            self.assertNotIn("mutex", self.html[name])
+        drawn = self.drawn(changes)["chart-0"].views[0].traces
+        self.assertEqual(drawn[0]["x"], [9, 1], "the best is on top")
+        for wrong in ("one", [1], [""]):
+            with self.assertRaisesRegex(results.ResultsError, "study.reading' must be a list of sentences"):
+                self.loaded({"study.reading": wrong})
+
+    def test_only_a_study_of_mallocs_explains_them(self) -> None:
+        loaded = self.loaded()
+        self.assertIn("mutex", " ".join(charted.reading(loaded, loaded.study)))
+        loaded.placed = []
+        self.assertEqual(charted.reading(loaded, loaded.study), (charted.BEYOND,))
+
     def test_what_several_findings_lack_is_said_once(self) -> None:
         undecided = [{"paper": f"Claim {index}", "verdict": "not measurable here",
                       "ours": "this processor has no transactions."} for index in range(4)]

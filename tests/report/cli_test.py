@@ -94,6 +94,16 @@ class Command(Case):
         self.complains([self.write(fixture.study_document(), "study.json"), "-o", "-"], "a study has several")
         self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
 
+    @unittest.skipUnless(has_plotly(), "plotly.js is not installed")
+    def test_a_full_disk_is_no_fault_of_the_request(self) -> None:
+        source = self.write(fixture.document())
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([*COMMAND, str(source), "-o", "-"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertIn("failed (No space left on device)", done.stderr)
+        self.assertNotIn("give -o", done.stderr)
+
     def test_missing_library_names_the_package(self) -> None:
         source = self.write(fixture.document())
         known, plotly_bundle.DEBIAN = plotly_bundle.DEBIAN, pathlib.Path("/nowhere/plotly.js")

@@ -420,6 +420,8 @@ charted_figure figure_of(const comparison& c) {
   figure.title = c.title;
   chart shown{
       .title = c.title, .caption = c.more_is_better ? "More is better." : "Less is better.", .y = c.unit};
+  shown.of = "Way";
+  shown.more_is_better = c.more_is_better;
   for (const way& w : c.ways) {
     shown.bars.push_back({.name = w.name,
                           .value = median_of(w.values),
@@ -475,6 +477,12 @@ static void run(const bench_options& o, const CLI::App& verb) {
   }
   auto document = study_results(o, study_name, {});
   document["study"] = {{"name", study_name}, {"title", native_title}, {"paper", paper}};
+  document["study"]["reading"] = {
+      "The ways of a figure were measured in turns, round by round. A bar is the median of the rounds, its "
+      "whisker "
+      "reaches from the least to the most.",
+      "A ratio is the median of the rounds' ratios, so that what slows the machine for a while slows both "
+      "sides."};
   document["study"]["figures"] = nlohmann::ordered_json::array();
   for (const charted_figure& figure : figures) document["study"]["figures"].push_back(to_json(figure));
   document["benchmarks"] = std::move(entries);

@@ -391,6 +391,8 @@ class simulated_dps {
       if (of.x == nullptr) {
         app::chart& bars = figure.charts.emplace_back(
             app::chart{.title = of.title, .caption = "Longer is better.", .y = "simulated kop/s"});
+        bars.of = "Technique";
+        bars.more_is_better = true;
         for (const std::string& how : of.techniques) {
           if (const auto* const r = results_.find(of.loads.front(), how))
             bars.bars.push_back({.name = how, .value = r->speed / 1e3});
