@@ -183,6 +183,33 @@ TEST_F(two_localities, a_thread_that_ends_leaves) {
   EXPECT_EQ(all[1].n, 50);
 }
 
+/// Runs a function when the thread ends.
+struct last_words {
+  std::function<void()> say;
+  ~last_words() { say(); }
+};
+
+TEST_F(two_localities, objects_of_a_thread_that_submit_when_they_are_destroyed) {
+  std::atomic<int> continued{0};
+  for (int round = 1; round <= 2; ++round) {
+    std::thread([&] {
+      // Older than the thread's first use of the runtime: destroyed after the thread has left it.
+      const auto submit = [&] {
+        all.execute_at(1, [](counter& c) { ++c.n; }).then([&](outcome<void>) { ++continued; });
+      };
+      thread_local const last_words oldest{submit};
+      thread_local const last_words older{submit};
+      static_cast<void>(oldest.say);
+      static_cast<void>(older.say);
+      EXPECT_FALSE(threads.is_attached()) << "another thread of this slot has not left";
+      threads.attach(0);
+      submit();
+    }).join();
+    EXPECT_EQ(all[1].n, 3 * round);
+    EXPECT_EQ(continued, 3 * round);
+  }
+}
+
 TEST_F(two_localities, many_threads_that_come_and_go) {
   constexpr int each = 300;
   std::vector<std::thread> crowd;

@@ -1,5 +1,7 @@
 #include "espalier/delegation/departures.hpp"
 
+#include <cxxabi.h>
+
 #include <mutex>
 
 #include "espalier/delegation/runtime.hpp"
@@ -21,29 +23,31 @@ live_runtime* one_to_leave() noexcept {
   return nullptr;
 }
 
-struct departure {
-  departure() = default;
-  departure(const departure&) = delete;
-  departure& operator=(const departure&) = delete;
-  ~departure() {
-    std::unique_lock hold(live_lock);
-    while (live_runtime* const l = one_to_leave()) {
-      ++l->leaving;
-      // Operations that other threads run meanwhile may use a runtime for the first time.
-      hold.unlock();
-      l->of->leave();
-      hold.lock();
-      --l->leaving;
-    }
+// The thread will call depart().
+thread_local constinit bool departs = false;
+
+void depart(void*) noexcept {
+  // Objects that are older than the departure are destroyed after it. Those that use a runtime then bring about another one.
+  departs = false;
+  std::unique_lock hold(live_lock);
+  while (live_runtime* const l = one_to_leave()) {
+    ++l->leaving;
+    // Operations that other threads run meanwhile may use a runtime for the first time.
+    hold.unlock();
+    l->of->leave();
+    hold.lock();
+    --l->leaving;
   }
-  void prepare() const noexcept {}
-};
+}
+
+// Of this file. A departure is not a thread_local object, because that is constructed once in a thread.
+int here = 0;
 
 }  // namespace
 
 void leave_at_thread_end(live_runtime& one) {
-  thread_local const departure at_end;
-  at_end.prepare();
+  // What a thread registers while its objects are destroyed comes next.
+  if (!departs) departs = abi::__cxa_thread_atexit(depart, nullptr, &here) == 0;
   const std::lock_guard hold(live_lock);
   if (one.known) return;
   one.known = true;
