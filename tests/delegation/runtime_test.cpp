@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -516,6 +517,23 @@ TEST(delegation, routes) {
   EXPECT_EQ(range.partition("f", 3), 1U);
   EXPECT_EQ(range.partition("z", 3), 2U);
   EXPECT_EQ(range.partition("z", 2), 1U);
+  EXPECT_NE(range.number("a"), range.number("b"));
+}
+
+/// Does not distinguish large letters from small ones.
+struct without_case {
+  bool operator()(const std::string& a, const std::string& b) const {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                        [](char c, char d) { return (c | 32) < (d | 32); });
+  }
+};
+
+TEST(delegation, equivalent_keys_of_a_route_with_a_comparator) {
+  runtime threads(localities::in_turn(2));
+  threads.attach(0);
+  partitions<counter, by_range<std::string, without_case>> all(threads, 2, {{"k"}, {}});
+  static_cast<void>(all.execute(std::string("X"), [](counter& c) { ++c.n; }));
+  EXPECT_EQ(all.run_here(std::string("x"), [](counter& c) { return c.n.load(); }), 1);
 }
 
 TEST(delegation, localities_are_checked) {

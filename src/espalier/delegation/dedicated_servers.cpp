@@ -5,20 +5,28 @@ namespace espalier::delegation {
 dedicated_servers::dedicated_servers(unsigned servers, bool start_threads) {
   if (servers == 0) throw std::invalid_argument("delegation: there must be at least one server");
   for (unsigned i = 0; i < servers; ++i) servers_.push_back(std::make_unique<server>());
-  for (unsigned i = 0; start_threads && i < servers; ++i) {
-    threads_.emplace_back([this, i] {
-      // relaxed: a flag that orders nothing.
-      for (unsigned idle = 0; !stopping_.load(std::memory_order_relaxed);) {
-        if (serve(i) != 0)
-          idle = 0;
-        else
-          ++idle < looks_before_yield ? hw::cpu_relax() : hw::park();
-      }
-    });
+  if (!start_threads) return;
+  try {
+    for (unsigned i = 0; i < servers; ++i) threads_.emplace_back([this, i] { serve_until_stopped(i); });
+  } catch (...) {
+    stop();  // those that could be made
+    throw;
   }
 }
 
-dedicated_servers::~dedicated_servers() {
+dedicated_servers::~dedicated_servers() { stop(); }
+
+void dedicated_servers::serve_until_stopped(unsigned which) {
+  // relaxed: a flag that orders nothing.
+  for (unsigned idle = 0; !stopping_.load(std::memory_order_relaxed);) {
+    if (serve(which) != 0)
+      idle = 0;
+    else
+      ++idle < looks_before_yield ? hw::cpu_relax() : hw::park();
+  }
+}
+
+void dedicated_servers::stop() noexcept {
   // relaxed: as above.
   stopping_.store(true, std::memory_order_relaxed);
   for (std::thread& one : threads_) one.join();

@@ -44,7 +44,7 @@ inline constexpr unsigned clients_in_group = 15;
 class dedicated_servers {
  public:
   /// Starts a thread for each server unless the program runs them itself (serve()). Throws std::invalid_argument for 0
-  /// servers, std::system_error if a thread cannot be made.
+  /// servers, and std::system_error if a thread cannot be made; those that could be made have ended then.
   explicit dedicated_servers(unsigned servers, bool start_threads = true);
   dedicated_servers(const dedicated_servers&) = delete;
   dedicated_servers& operator=(const dedicated_servers&) = delete;
@@ -111,6 +111,8 @@ class dedicated_servers {
   };
 
   void add_client(client& me);
+  void serve_until_stopped(unsigned which);
+  void stop() noexcept;
 
   per_thread<client> clients_;
   std::mutex lock_;
@@ -139,12 +141,15 @@ class served_partitions {
   /// As partitions::call. Not from inside an operation: a server waits for no other one.
   template <class Key, class Operation>
   auto call(const Key& key, Operation&& operation) {
-    return call_at(route_.partition(key, count()), operation);
+    return call_at(route_.partition(key, count()), std::forward<Operation>(operation));
   }
+  /// Throws std::out_of_range for a partition that there is not.
   template <class Operation>
   auto call_at(unsigned index, Operation&& operation) {
     using operation_type = std::decay_t<Operation>;
     using result = std::invoke_result_t<operation_type&, Structure&>;
+    if (index >= count()) [[unlikely]]
+      detail::refuse_partition(index, count());
     Structure& there = each_[index]->value;
     const unsigned server = index % servers_.count();
     if constexpr (travels<operation_type, result>) {
@@ -170,11 +175,12 @@ class served_partitions {
         return r;
       }
     } else {
+      // The operation and its result stay with the client, which waits.
       struct frame {
-        operation_type operation;
+        std::remove_reference_t<Operation>& operation;
         std::optional<outcome<result>> answer;
       };
-      frame mine{std::forward<Operation>(operation), std::nullopt};
+      frame mine{operation, std::nullopt};
       frame* const here = &mine;
       servers_.run(
           server,

@@ -51,6 +51,12 @@ struct by_hash {
   }
 };
 
+/// Whether keys that a comparator does not distinguish are equal, so that they have one hash.
+template <class Compare, class Key>
+inline constexpr bool orders_equal_keys =
+    std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::greater<Key>> ||
+    std::is_same_v<Compare, std::less<>> || std::is_same_v<Compare, std::greater<>>;
+
 /// Partitions are ranges of keys: the first has those less than bounds[0], and so on.
 template <class Key, class Compare = std::less<Key>>
 struct by_range {
@@ -63,10 +69,10 @@ struct by_range {
     return index < count ? index : count - 1;
   }
   [[nodiscard]] std::uint64_t number(const Key& key) const noexcept {
-    if constexpr (requires { std::hash<Key>{}(key); })
+    if constexpr (orders_equal_keys<Compare, Key> && requires { std::hash<Key>{}(key); })
       return std::hash<Key>{}(key);
     else
-      return 0;  // all keys: a fence waits for those of the partition
+      return 0;  // of all keys: a fence waits for those of the locality
   }
 };
 

@@ -77,6 +77,11 @@ std::string to_string(const statistics& did) {
   return text;
 }
 
+void detail::refuse_partition(unsigned index, unsigned count) {
+  throw std::out_of_range("delegation: there is no partition " + std::to_string(index) + " of " +
+                          std::to_string(count));
+}
+
 detail::ring::ring(member& from, std::uint32_t depth, std::optional<unsigned> numa_node)
     : sender(&from),
       mask(depth - 1),

@@ -133,6 +133,10 @@ struct partition_header {
   unsigned index;
   unsigned locality;
 };
+namespace detail {
+/// Throws std::out_of_range.
+[[noreturn]] void refuse_partition(unsigned index, unsigned count);
+}  // namespace detail
 
 /// Where the answer to a message goes. Of the thread that sent it.
 class reply {

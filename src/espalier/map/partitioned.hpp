@@ -59,11 +59,6 @@ struct one_partition {
   }
 };
 
-template <class Compare, class Key>
-inline constexpr bool orders_equal_keys =
-    std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::greater<Key>> ||
-    std::is_same_v<Compare, std::less<>> || std::is_same_v<Compare, std::greater<>>;
-
 /// How the operation of another thread has a key: a copy if it is small, otherwise a reference to that of the caller, which
 /// waits.
 template <class View>
@@ -155,10 +150,9 @@ class partition_domains {
 
 }  // namespace detail
 
-template <class Map,
-          class Route =
-              std::conditional_t<detail::orders_equal_keys<typename Map::key_compare, typename Map::key_type>,
-                                 delegation::by_hash, detail::one_partition>>
+template <class Map, class Route = std::conditional_t<
+                         delegation::orders_equal_keys<typename Map::key_compare, typename Map::key_type>,
+                         delegation::by_hash, detail::one_partition>>
 class partitioned
     : public map_facade<partitioned<Map, Route>, typename Map::key_type, typename Map::mapped_type,
                         typename Map::key_compare, no_guard, uncounted_size>,
