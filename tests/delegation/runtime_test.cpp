@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,12 +17,15 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "espalier/delegation/partitions.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/pause.hpp"
+#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/partitioned.hpp"
 
 namespace {
 
@@ -109,6 +113,12 @@ TEST_F(two_localities, exceptions) {
   } catch (const std::runtime_error& thrown) {
     EXPECT_STREQ(thrown.what(), "the reason");
   }
+  try {
+    all.broadcast(0, [&](counter& c) -> int { throw &c == &all[0] ? 10 : 11; }, std::plus<int>());
+    FAIL();
+  } catch (int thrown) {
+    EXPECT_EQ(thrown, 10) << "of the first partition";
+  }
   EXPECT_THROW(all.execute_at(1, fails).await(), std::runtime_error);
   std::string seen;
   all.execute_at(1, fails).then([&](outcome<int> result) {
@@ -131,6 +141,31 @@ long chain_of_calls(partitions<counter>& all, unsigned at, int steps) {
   });
 }
 
+/// Runs a function in an operation inside others, on the calling thread's own partition.
+void inside(partitions<counter>& all, unsigned operations, const std::function<void()>& what) {
+  all.call_at(all.threads().here(), [&](counter&) {
+    if (operations == 1)
+      what();
+    else
+      inside(all, operations - 1, what);
+  });
+}
+
+/// Waits for what other threads have to bring about. A test fails that waits for long.
+[[nodiscard]] bool comes_true(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    hw::park();
+  }
+  return true;
+}
+
+[[nodiscard]] bool is_readable(int fd) {
+  pollfd look{fd, POLLIN, 0};
+  return ::poll(&look, 1, 0) == 1;
+}
+
 TEST_F(two_localities, nested_operations) {
   const server there(threads, 1);
   EXPECT_EQ(chain_of_calls(all, 1, 8), 8);
@@ -143,6 +178,181 @@ TEST_F(two_localities, nesting_has_a_limit) {
   EXPECT_EQ(chain_of_calls(all, 1, most), most);
   EXPECT_THROW(chain_of_calls(all, 1, most + 1), nesting_error);
   EXPECT_EQ(all.call_at(1, [](counter&) { return 1; }), 1);
+}
+
+TEST_F(two_localities, what_refers_to_a_frame_ends_before_it) {
+  int ran = 0;
+  inside(all, threads.chosen().nesting, [&] {
+    const auto counts = [&ran](counter&) { return ++ran; };
+    EXPECT_THROW(all.broadcast(0, counts, std::plus<int>()), nesting_error);
+    EXPECT_EQ(ran, 0) << "it has submitted something";
+  });
+  threads.barrier();
+  EXPECT_EQ(ran, 0);
+
+  // The second copy does not succeed, when the first one is on its way.
+  struct brittle {
+    int* copies;
+    int* ran;
+    brittle(int* c, int* r) : copies(c), ran(r) {}
+    brittle(const brittle& other) : copies(other.copies), ran(other.ran) {
+      if (++*copies == 2) throw std::bad_alloc();
+    }
+    int operator()(counter&) const { return ++*ran; }
+  };
+  runtime three(localities::in_turn(3));
+  partitions<counter> part(three, 3);
+  three.attach(0);
+  int copies = 0;
+  EXPECT_THROW(part.broadcast(0, brittle(&copies, &ran), std::plus<int>()), std::bad_alloc);
+  EXPECT_EQ(ran, 1) << "what was submitted has not run";
+}
+
+TEST_F(two_localities, a_map_inside_as_many_operations_as_may_wait) {
+  using map_type = partitioned<ordered_map<std::uint64_t, std::uint64_t>>;
+  map_type map(threads, 2);
+  for (std::uint64_t key = 0; key < 32; ++key) map.insert(key, key);
+  const std::array<std::uint64_t, 4> keys{1, 2, 3, 4};
+  std::array<std::optional<std::uint64_t>, 4> found;
+  const std::uint64_t before = threads.counts().sent;
+  inside(all, threads.chosen().nesting, [&] {
+    EXPECT_THROW(static_cast<void>(map.find_batch(keys, found)), nesting_error);
+    EXPECT_THROW(map.scan([](std::uint64_t, std::uint64_t) { return true; }), nesting_error);
+  });
+  EXPECT_EQ(threads.counts().sent, before) << "it has submitted something";
+  inside(all, threads.chosen().nesting - 1, [&] { EXPECT_EQ(map.find_batch(keys, found), 4U); });
+}
+
+TEST_F(two_localities, results_that_submit_when_they_are_destroyed) {
+  struct parting {
+    std::function<void()> say;
+    explicit parting(std::function<void()> s) : say(std::move(s)) {}
+    parting(parting&& other) noexcept : say(std::exchange(other.say, nullptr)) {}
+    ~parting() {
+      if (say) say();
+    }
+  };
+  for (const unsigned depth : {1U, 32U}) {
+    runtime two(localities::in_turn(2), {.ring_depth = depth});
+    partitions<counter> part(two, 2);
+    two.attach(0);
+    const auto add = [](counter& c) { ++c.n; };
+    for (int i = 0; i < 100; ++i) {
+      static_cast<void>(part.execute_at(
+          1, [&](counter&) { return parting([&] { static_cast<void>(part.execute_at(1, add)); }); }));
+      static_cast<void>(part.execute_at(1, [&](counter&) { return parting([&] { part.call_at(1, add); }); }));
+      // In memory of its own, as is the operation.
+      static_cast<void>(part.execute_at(1, [&, large = parting([&] { part.call_at(1, add); })](counter&) {
+        return std::pair(parting([&] { part.call_at(1, add); }), std::array<int, 20>{});
+      }));
+    }
+    two.leave();
+    EXPECT_EQ(part[1].n, 400);
+  }
+}
+
+TEST_F(two_localities, a_chain_without_waiting_has_no_limit) {
+  constexpr int steps = 100'000;
+  for (const unsigned p : {0U, 1U}) {
+    int ran = 0;
+    std::function<void()> next = [&] {
+      if (++ran != steps) static_cast<void>(all.execute_at(p, [&](counter&) { next(); }));
+    };
+    next();
+    threads.barrier();
+    while (ran != steps) threads.poll();
+
+    ran = 0;
+    next = [&] {
+      if (++ran != steps) all.execute_at(p, [](counter&) {}).then([&](outcome<void>) { next(); });
+    };
+    next();
+    while (ran != steps) threads.barrier();
+  }
+}
+
+TEST_F(two_localities, continuations_that_wait_have_a_limit) {
+  // Each one waits for a message behind that of the next one.
+  runtime two(localities::in_turn(2), {.ring_depth = 4});
+  partitions<counter> part(two, 2);
+  two.attach(0);
+  int begun = 0;
+  int on_stack = 0;
+  int deepest = 0;
+  std::function<void()> next = [&] {
+    for (int i = 0; i < 2; ++i) {
+      part.execute_at(1, [](counter&) {}).then([&](outcome<void>) {
+        deepest = std::max(deepest, ++on_stack);
+        if (++begun < 2000) next();
+        part.call_at(1, [](counter&) {});
+        --on_stack;
+      });
+    }
+  };
+  next();
+  two.leave();
+  EXPECT_GE(begun, 2000);
+  EXPECT_LE(deepest, static_cast<int>(two.chosen().nesting));
+}
+
+TEST_F(two_localities, what_is_postponed_runs_in_its_order_and_when_it_is_awaited) {
+  const auto most = static_cast<int>(threads.chosen().nesting);
+  std::vector<int> ran;
+  std::function<void(int)> nest = [&](int left) {
+    if (left != 0) return static_cast<void>(all.execute_at(0, [&, left](counter&) { nest(left - 1); }));
+    const auto note = [&](int n) {
+      return [&ran, n](counter&) {
+        ran.push_back(n);
+        return n;
+      };
+    };
+    static_cast<void>(all.execute_at(0, note(1)));
+    static_cast<void>(all.execute_at(1, note(2)));
+    all.execute_at(0, note(3)).then([&](outcome<int> result) { ran.push_back(10 * result.get()); });
+    auto discarded = all.execute_at(0, note(4));
+    auto moved = std::move(discarded);
+    EXPECT_TRUE(ran.empty());
+    ran.push_back(0);
+    std::move(moved).then([&](outcome<int> result) { ran.push_back(10 * result.get()); });
+  };
+  nest(most);
+  EXPECT_THAT(ran, ::testing::ElementsAre(0, 1, 2, 3, 4, 30, 40));
+
+  // Continuations have no depth: here the thread may wait.
+  int seen = 0;
+  std::function<void(int)> follow = [&](int left) {
+    all.execute_at(0, [](counter& c) { ++c.n; }).then([&, left](outcome<void>) {
+      if (left != 1) return follow(left - 1);
+      auto one = all.execute_at(0, [](counter&) { return 5; });
+      auto other = all.execute_at(0, [](counter&) { return 6; });
+      EXPECT_TRUE(other.is_ready());
+      seen = one.await() + other.await();
+      static_cast<void>(all.execute(7, [](counter& c) { c.n = 70; }));
+      EXPECT_EQ(all.run_here(7, [](counter& c) { return c.n.load(); }), 70);
+      bool continued = false;
+      all.execute_at(1, [](counter&) {}).then([&](outcome<void>) { continued = true; });
+      threads.barrier();
+      EXPECT_TRUE(continued);
+      EXPECT_EQ(all.broadcast(0, [](counter&) { return 1; }, std::plus<int>()), 2);
+    });
+  };
+  follow(most);
+  EXPECT_EQ(seen, 11);
+}
+
+TEST_F(two_localities, waiting_without_end_is_refused) {
+  bool refused = false;
+  std::function<void()> next = [&] {
+    if (refused) return;
+    static_cast<void>(all.execute_at(0, [&](counter&) { next(); }));
+    try {
+      threads.barrier();
+    } catch (const nesting_error&) {
+      refused = true;
+    }
+  };
+  next();
+  EXPECT_TRUE(refused);
 }
 
 TEST_F(two_localities, continuations_have_no_limit) {
@@ -171,6 +381,51 @@ TEST_F(two_localities, threads_whose_locality_computes) {
   for (int i = 1; i <= 100; ++i) ASSERT_EQ(all.call_at(1, [](counter& c) { return ++c.n; }), i);
   stop = true;
   computes.join();
+}
+
+TEST_F(two_localities, looking_for_a_result_brings_it_about) {
+  auto polled = all.execute_at(1, [](counter& c) { return ++c.n; });
+  for (int i = 0; i < 1000 && all[1].n == 0; ++i) threads.poll();
+  EXPECT_EQ(all[1].n, 1);
+  auto looked_at = all.execute_at(1, [](counter& c) { return ++c.n; });
+  bool is_ready = false;
+  for (int i = 0; i < 1000 && !is_ready; ++i) is_ready = looked_at.is_ready();
+  EXPECT_TRUE(is_ready);
+}
+
+TEST_F(two_localities, a_result_is_taken_once) {
+  const auto one = [](counter&) { return std::string("one"); };
+  const auto fails = [](counter&) -> int { throw std::runtime_error("no"); };
+  for (const unsigned p : {0U, 1U}) {
+    auto twice = all.execute_at(p, one);
+    EXPECT_EQ(twice.await(), "one");
+    EXPECT_THROW(twice.await(), std::logic_error);
+    EXPECT_THROW(std::move(twice).then([](outcome<std::string>) {}), std::logic_error);
+    auto failed = all.execute_at(p, fails);
+    EXPECT_THROW(failed.await(), std::runtime_error);
+    EXPECT_THROW(failed.await(), std::logic_error);
+    auto continued = all.execute_at(p, one);
+    std::move(continued).then([](outcome<std::string>) {});
+    EXPECT_THROW(continued.await(), std::logic_error);
+    threads.barrier();
+  }
+}
+
+TEST_F(two_localities, what_is_not_there_is_refused) {
+  EXPECT_THROW(all.call_at(7, [](counter&) {}), std::out_of_range);
+  EXPECT_THROW(static_cast<void>(all.execute_at(2, [](counter&) {})), std::out_of_range);
+  EXPECT_THROW(threads.fence(2, 0), std::out_of_range);
+}
+
+TEST_F(two_localities, an_operation_keeps_its_threads_locality) {
+  for (const unsigned p : {0U, 1U}) {
+    all.call_at(p, [&](counter&) {
+      EXPECT_THROW(threads.attach(1), std::logic_error);
+      EXPECT_THROW(threads.leave(), std::logic_error);
+      threads.attach(0);
+    });
+  }
+  EXPECT_EQ(threads.here(), 0U);
 }
 
 TEST_F(two_localities, a_thread_that_ends_leaves) {
@@ -318,6 +573,16 @@ TEST_F(two_localities, a_descriptor_outlives_its_threads) {
   EXPECT_NE(fcntl(fd, F_GETFD), -1);
 }
 
+TEST(delegation, descriptors_end_with_the_runtime) {
+  int fd = -1;
+  {
+    runtime threads(localities::in_turn(1));
+    fd = threads.event_fd();
+    EXPECT_NE(fcntl(fd, F_GETFD), -1);
+  }
+  EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+}
+
 TEST_F(two_localities, a_thread_with_a_partitions_lock_serves_nothing) {
   partition_lock<> lock(threads);
   std::atomic<bool> posted{false};
@@ -408,6 +673,105 @@ TEST_F(two_localities, an_event_loop_is_woken_to_serve) {
   loop.join();
 }
 
+/// A thread in locality 1 that has armed its descriptor, and does nothing until the end of its scope.
+class armed_loop {
+ public:
+  explicit armed_loop(runtime& of)
+      : thread_([this, &of] {
+          of.attach(1);
+          while (!of.arm()) of.poll();
+          fd_ = of.event_fd();
+          while (!ends_) hw::park();
+          of.leave();
+        }) {
+    while (fd_ < 0) hw::park();
+  }
+  armed_loop(const armed_loop&) = delete;
+  armed_loop& operator=(const armed_loop&) = delete;
+  ~armed_loop() {
+    ends_ = true;
+    thread_.join();
+  }
+  [[nodiscard]] bool is_woken() const { return is_readable(fd_); }
+
+ private:
+  std::atomic<int> fd_{-1};
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+TEST_F(two_localities, each_event_loop_is_woken) {
+  const armed_loop one(threads);
+  const armed_loop other(threads);
+  const armed_loop third(threads);
+  for (int woken = 0; woken != 3; ++woken) {
+    EXPECT_EQ(one.is_woken() + other.is_woken() + third.is_woken(), woken);
+    static_cast<void>(all.execute_at(1, [](counter&) {}));
+  }
+  EXPECT_TRUE(one.is_woken() && other.is_woken() && third.is_woken());
+}
+
+TEST_F(two_localities, a_loop_is_told_of_what_a_sender_runs) {
+  // It is armed when the message is there no more.
+  std::atomic<int> step{0};
+  std::atomic<bool> sleeps{true};
+  std::thread loop([&] {
+    threads.attach(1);
+    threads.poll();
+    step = 1;
+    while (step != 2) hw::park();
+    sleeps = threads.arm();
+    threads.poll();
+    EXPECT_TRUE(threads.arm());
+  });
+  while (step != 1) hw::park();
+  all.call_at(1, [](counter&) {});
+  step = 2;
+  loop.join();
+  EXPECT_FALSE(sleeps);
+}
+
+TEST_F(two_localities, a_sender_is_woken_by_its_answer) {
+  const server there(threads, 1);
+  std::atomic<bool> begun{false};
+  std::atomic<bool> awaited{false};
+  const auto sleeps = [&] { return threads.counts().sleeps; };
+  auto first = all.execute_at(1, [&](counter&) {
+    const std::uint64_t before = sleeps();
+    begun = true;
+    EXPECT_TRUE(comes_true([&] { return sleeps() > before; }));
+    for (int i = 0; i < 100; ++i) hw::park();
+  });
+  EXPECT_TRUE(comes_true([&] { return begun.load(); }));
+  // In the same batch, while the sender sleeps.
+  auto second = all.execute_at(1, [&](counter&) { return comes_true([&] { return awaited.load(); }); });
+  first.await();
+  awaited = true;
+  EXPECT_TRUE(second.await());
+}
+
+TEST_F(two_localities, each_poller_is_woken) {
+  runtime two(localities::in_turn(2), {.idle_looks = 1});
+  partitions<counter> part(two, 2);
+  two.attach(0);
+  two.add_poller(1);
+  two.add_poller(1);
+  while (two.counts().sleeps < 2) hw::park();
+  for (int i = 0; i < 100; ++i) hw::park();
+  std::atomic<bool> second{false};
+  std::atomic<bool> go_on{false};
+  static_cast<void>(
+      part.execute_at(1, [&](counter&) { EXPECT_TRUE(comes_true([&] { return second.load(); })); }));
+  std::thread other([&] {
+    two.attach(0);
+    static_cast<void>(part.execute_at(1, [&](counter&) { second = true; }));
+    while (!go_on) hw::park();  // it does not serve itself
+  });
+  EXPECT_TRUE(comes_true([&] { return second.load(); }));
+  go_on = true;
+  other.join();
+}
+
 TEST_F(two_localities, reads_see_what_the_thread_has_written) {
   int key = 0;
   while (all.index_of(key) != 1) ++key;
@@ -455,11 +819,14 @@ TEST(delegation, counts_as_text) {
 }
 
 TEST_F(two_localities, an_idle_runtime_costs_nothing) {
-  threads.add_poller(0);
-  threads.add_poller(1);
-  EXPECT_EQ(all.call_at(1, [](counter& c) { return ++c.n; }), 1);
+  runtime two(localities::in_turn(2), {.idle_looks = 1});
+  partitions<counter> part(two, 2);
+  two.attach(0);
+  two.add_poller(0);
+  two.add_poller(1);
+  EXPECT_EQ(part.call_at(1, [](counter& c) { return ++c.n; }), 1);
   // Both sleep at some time.
-  while (threads.counts().sleeps < 2) hw::park();
+  while (two.counts().sleeps < 2) hw::park();
 }
 
 #ifndef NDEBUG
@@ -498,8 +865,8 @@ TEST(delegation, senders_read_no_line_that_servers_write) {
   const auto line_of = [](const auto& field) {
     return reinterpret_cast<std::uintptr_t>(&field) / hw::cache_line_bytes;
   };
-  detail::member sender;
-  const detail::ring ring(sender, 4, std::nullopt);
+  delegation::detail::member sender;
+  const delegation::detail::ring ring(sender, 4, std::nullopt);
   EXPECT_EQ(line_of(ring.lock), line_of(ring.next));
   EXPECT_NE(line_of(ring.lock), line_of(ring.mask));
   EXPECT_NE(line_of(ring.lock), line_of(ring.messages));

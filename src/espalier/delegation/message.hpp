@@ -149,7 +149,7 @@ class call {
     if constexpr (in_line)
       to.put<Operation>(std::forward<Source>(operation));
     else
-      to.put<block*>(new block{std::forward<Source>(operation), std::nullopt});
+      to.put<block*>(new block(std::forward<Source>(operation)));
   }
 
   static void run(message& m) noexcept {
@@ -170,11 +170,12 @@ class call {
       auto* const b = m.take<block*>();
       try {
         if constexpr (std::is_void_v<result>) {
-          b->operation(structure);
+          (*b->operation)(structure);
           b->result.emplace();
         } else {
-          b->result.emplace(b->operation(structure));
+          b->result.emplace((*b->operation)(structure));
         }
+        b->operation.reset();  // as above: its destructor runs here
         m.put<block*>(b);
       } catch (...) {
         delete b;
@@ -196,7 +197,9 @@ class call {
 
  private:
   struct block {
-    Operation operation;
+    template <class Source>
+    explicit block(Source&& from) : operation(std::forward<Source>(from)) {}
+    std::optional<Operation> operation;
     std::optional<stored> result;
   };
 };

@@ -90,6 +90,54 @@ struct partition : partition_header {
   alignas(hw::false_sharing_bytes) Structure structure;
 };
 
+/// Results of operations that refer to the frame of their caller. It waits for all of them, also where one could not be
+/// submitted.
+template <class Result, std::size_t Most>
+class awaited_together {
+ public:
+  /// Throws nesting_error where the thread may not wait.
+  explicit awaited_together(runtime& of) : runtime_(of) {
+    detail::member& me = of.local();
+    of.check_nesting(me);
+    of.check_postponed(me);
+  }
+  awaited_together(const awaited_together&) = delete;
+  awaited_together& operator=(const awaited_together&) = delete;
+  ~awaited_together() {
+    for (std::size_t i = 0; i < end_; ++i) {
+      if (each_[i]) each_[i]->finish(runtime_.local());
+    }
+  }
+
+  void add(std::size_t at, completion<Result>&& one) {
+    each_[at].emplace(std::move(one));
+    end_ = std::max(end_, at + 1);
+  }
+  /// Waits for all, and calls visit(result) for each in their order, as long as nothing was thrown: that is noted.
+  template <class Visit>
+  void take(std::exception_ptr& thrown, Visit&& visit) {
+    for (std::size_t i = 0; i < end_; ++i) {
+      auto& one = each_[i];
+      if (!one) continue;
+      try {
+        if (thrown)
+          static_cast<void>(one->await());
+        else
+          visit(one->await());
+      } catch (...) {
+        if (!thrown) thrown = std::current_exception();
+      }
+      one.reset();
+    }
+    end_ = 0;
+  }
+
+ private:
+  runtime& runtime_;
+  std::size_t end_ = 0;  ///< behind the last one
+  std::array<std::optional<completion<Result>>, Most> each_;
+};
+
 template <class Structure, class Route = by_hash>
 class partitions {
   using one = partition<Structure>;
@@ -104,7 +152,7 @@ class partitions {
   /// and what the constructors throw.
   template <class... Arguments>
   partitions(runtime& of, unsigned count, Route route = {}, const Arguments&... arguments)
-      : runtime_(of), route_(std::move(route)) {
+      : runtime_(of), route_(std::move(route)), count_(count) {
     if (count == 0) throw std::invalid_argument("delegation: there must be at least one partition");
     owned_.reserve(count);
     for (unsigned i = 0; i < count; ++i) {
@@ -118,7 +166,7 @@ class partitions {
   /// more. Operations that submit others without waiting must have come to an end where other threads use the runtime.
   ~partitions() { runtime_.drain_at_rest(); }
 
-  [[nodiscard]] unsigned count() const noexcept { return static_cast<unsigned>(owned_.size()); }
+  [[nodiscard]] unsigned count() const noexcept { return count_; }
   [[nodiscard]] runtime& threads() const noexcept { return runtime_; }
   [[nodiscard]] const Route& route() const noexcept { return route_; }
   template <class Key>
@@ -133,101 +181,59 @@ class partitions {
   /// that is the calling thread's. Throws what the operation throws, and nesting_error.
   template <class Key, class Operation>
   auto call(const Key& key, Operation&& operation) {
-    return call_at(index_of(key), std::forward<Operation>(operation), route_.number(key));
+    return call_on(at(index_of(key)), std::forward<Operation>(operation), route_.number(key));
   }
+  /// Throws std::out_of_range too.
   template <class Operation>
   auto call_at(unsigned index, Operation&& operation, std::uint64_t key = 0) {
-    using operation_type = std::decay_t<Operation>;
-    using result = result_of<operation_type>;
-    one& there = at(index);
-    detail::member& me = runtime_.local();
-    runtime_.check_nesting(me);
-    if (me.is_home(there.locality)) {
-      runtime_.look_for_work(me);
-      return run(me, there, operation).get();
-    }
-    using message_call = delegation::call<one, operation_type>;
-    if constexpr (message_call::in_line) {
-      completion<result> answer(runtime_, message_call::take);
-      if (runtime_.post<message_call>(me, there.locality, &there, key, std::forward<Operation>(operation),
-                                      &answer))
-        return answer.await();
-    } else {
-      // The operation and its result stay with this thread, which waits.
-      std::optional<outcome<result>> result_here;
-      const auto by_reference = [&operation, &result_here](Structure& structure) noexcept {
-        result_here.emplace(run_on(structure, operation));
-      };
-      using reference_call = delegation::call<one, std::remove_const_t<decltype(by_reference)>>;
-      completion<void> answer(runtime_, reference_call::take);
-      if (runtime_.post<reference_call>(me, there.locality, &there, key, by_reference, &answer)) {
-        answer.await();
-        return result_here->get();
-      }
-    }
-    return run(me, there, operation).get();
+    return call_on(checked(index), std::forward<Operation>(operation), key);
   }
 
   /// The same without waiting. Operations of one thread on one partition run in this order. Waits while the ring is full, and
-  /// serves meanwhile. An operation that does not fit a message lies in memory of its own.
+  /// serves meanwhile. An operation that does not fit a message lies in memory of its own. One that the thread would run itself
+  /// inside options::nesting others runs when one of these has ended, or when the thread waits for it. Throws std::bad_alloc
+  /// and what a copy of the operation throws, with nothing submitted.
   template <class Key, class Operation>
   auto execute(const Key& key, Operation&& operation) {
-    return execute_at(index_of(key), std::forward<Operation>(operation), route_.number(key));
+    return execute_on(at(index_of(key)), std::forward<Operation>(operation), route_.number(key));
   }
+  /// Throws std::out_of_range too.
   template <class Operation>
   auto execute_at(unsigned index, Operation&& operation, std::uint64_t key = 0) {
-    using operation_type = std::decay_t<Operation>;
-    using result = result_of<operation_type>;
-    one& there = at(index);
-    detail::member& me = runtime_.local();
-    if (me.is_home(there.locality)) {
-      runtime_.look_for_work(me);
-      return completion<result>(run(me, there, operation));
-    }
-    completion<result> answer(runtime_, delegation::call<one, operation_type>::take);
-    if (!runtime_.post<delegation::call<one, operation_type>>(me, there.locality, &there, key,
-                                                              std::forward<Operation>(operation), &answer))
-      return completion<result>(run(me, there, operation));
-    return answer;
+    return execute_on(checked(index), std::forward<Operation>(operation), key);
   }
 
   /// Runs the operation in the calling thread, wherever the partition lies: for reads that cost less than a message. What this
-  /// thread has submitted for the key runs before.
+  /// thread has submitted for the key runs before. Throws what the operation throws, and nesting_error as barrier() does.
   template <class Key, class Operation>
   auto run_here(const Key& key, Operation&& operation) {
     one& there = at(index_of(key));
     detail::member& me = runtime_.local();
+    runtime_.await_postponed(me);
     if (!me.is_home(there.locality)) runtime_.fence(there.locality, route_.number(key));
     return run(me, there, operation).get();
   }
 
   /// Runs the operation on every partition, those of other localities at the same time, and returns
   /// aggregate(... aggregate(aggregate(initial, r0), r1) ...) with the results in the order of the partitions. It is not
-  /// atomic: other operations may take effect between two partitions. Throws what an operation throws, once all have run.
+  /// atomic: other operations may take effect between two partitions. Throws what the operation on the first partition that
+  /// throws does, or the aggregate, once all have run. Throws nesting_error before one has, and
+  /// std::bad_alloc when some have, of which none then runs any more.
   template <class Value, class Operation, class Aggregate>
   Value broadcast(Value initial, const Operation& operation, Aggregate&& aggregate) {
     std::exception_ptr thrown;
-    std::array<std::optional<completion<result_of<const Operation>>>, together> answers;
+    awaited_together<result_of<const Operation>, together> answers(runtime_);
     const unsigned here = runtime_.here();
     for (unsigned first = 0; first < count(); first += together) {
       const unsigned n = std::min(count() - first, together);
       // First those that other threads run.
       for (const bool local : {false, true}) {
         for (unsigned i = 0; i < n; ++i) {
-          if ((at(first + i).locality == here) == local) answers[i].emplace(execute_at(first + i, operation));
+          one& there = at(first + i);
+          if ((there.locality == here) == local) answers.add(i, execute_on(there, operation, 0));
         }
       }
-      for (unsigned i = 0; i < n; ++i) {
-        try {
-          if (thrown)
-            static_cast<void>(answers[i]->await());
-          else
-            initial = aggregate(std::move(initial), answers[i]->await());
-        } catch (...) {
-          if (!thrown) thrown = std::current_exception();
-        }
-        answers[i].reset();
-      }
+      answers.take(thrown, [&](auto result) { initial = aggregate(std::move(initial), std::move(result)); });
     }
     if (thrown) std::rethrow_exception(thrown);
     return initial;
@@ -259,6 +265,84 @@ class partitions {
   };
 
   [[nodiscard]] one& at(unsigned index) const noexcept { return *owned_[index].get(); }
+  [[nodiscard]] one& checked(unsigned index) const {
+    if (index >= count()) [[unlikely]]
+      detail::refuse_partition(index, count());
+    return at(index);
+  }
+
+  template <class Operation>
+  auto call_on(one& there, Operation&& operation, std::uint64_t key) {
+    using operation_type = std::decay_t<Operation>;
+    using result = result_of<operation_type>;
+    detail::member& me = runtime_.local();
+    runtime_.check_nesting(me);
+    if (me.is_home(there.locality)) {
+      runtime_.look_for_work(me);
+      return run(me, there, operation).get();
+    }
+    using message_call = delegation::call<one, operation_type>;
+    if constexpr (message_call::in_line) {
+      completion<result> answer(runtime_, message_call::take);
+      if (runtime_.post<message_call>(me, there.locality, &there, key, std::forward<Operation>(operation),
+                                      answer))
+        return answer.await_here(me);
+    } else {
+      // The operation and its result stay with this thread, which waits.
+      std::optional<outcome<result>> result_here;
+      const auto by_reference = [&operation, &result_here](Structure& structure) noexcept {
+        result_here.emplace(run_on(structure, operation));
+      };
+      using reference_call = delegation::call<one, std::remove_const_t<decltype(by_reference)>>;
+      completion<void> answer(runtime_, reference_call::take);
+      if (runtime_.post<reference_call>(me, there.locality, &there, key, by_reference, answer)) {
+        answer.await_here(me);
+        return result_here->get();
+      }
+    }
+    return run(me, there, operation).get();
+  }
+
+  template <class Operation>
+  auto execute_on(one& there, Operation&& operation, std::uint64_t key) {
+    using operation_type = std::decay_t<Operation>;
+    using message_call = delegation::call<one, operation_type>;
+    detail::member& me = runtime_.local();
+    completion<result_of<operation_type>> answer(runtime_, message_call::take);
+    if (!runtime_.has_room(me)) [[unlikely]] {
+      auto* const later =
+          new postponed_call<operation_type>(*this, there, std::forward<Operation>(operation));
+      answer.comes_from(*later);
+      runtime::postpone(me, *later, me.depth);
+      return answer;
+    }
+    if (me.is_home(there.locality))
+      runtime_.look_for_work(me);
+    else if (runtime_.post<message_call>(me, there.locality, &there, key, std::forward<Operation>(operation),
+                                         answer))
+      return answer;
+    const runtime::on_stack inside(runtime_, me);
+    answer.has_come(run(me, there, operation));
+    return answer;
+  }
+
+  template <class Operation>
+  class postponed_call final : public detail::postponed {
+   public:
+    template <class Source>
+    postponed_call(partitions& of, one& there, Source&& operation)
+        : of_(of), there_(there), operation_(std::forward<Source>(operation)) {}
+    void run(detail::member& me) noexcept override {
+      const std::unique_ptr<postponed_call> ends(this);
+      auto done = of_.run(me, there_, operation_);
+      if (to != nullptr) static_cast<reply_of<result_of<Operation>>*>(to)->arrive(me, std::move(done));
+    }
+
+   private:
+    partitions& of_;
+    one& there_;
+    Operation operation_;
+  };
 
   template <class Operation>
   auto run(detail::member& me, one& there, Operation& operation) noexcept {
@@ -278,6 +362,7 @@ class partitions {
 
   runtime& runtime_;
   Route route_;
+  const unsigned count_;
   std::vector<owner> owned_;
 };
 

@@ -153,6 +153,7 @@ void runtime::attach(detail::member& me, unsigned locality) {
   detail::leave_at_thread_end(live_);
   detail::locality& there = *localities_[locality];
   const std::lock_guard hold(there.lock);
+  there.asleep.reserve(there.by_rank.size() + 1);
   there.by_rank.push_back(&me);
   const auto count = static_cast<std::uint32_t>(there.by_rank.size());
   // relaxed: of this thread.
@@ -161,7 +162,9 @@ void runtime::attach(detail::member& me, unsigned locality) {
   me.home_index = locality;
   me.home = &there;
   me.looks_before_serving = options_.looks_before_serving != 0 ? options_.looks_before_serving : 1;
-  there.members.store(count, std::memory_order_release);  // order (3): attach, release
+  me.run_by_senders =
+      there.run_by_senders.load(std::memory_order_relaxed);  // relaxed: it has seen nothing yet
+  there.members.store(count, std::memory_order_release);     // order (3): attach, release
 }
 
 bool runtime::is_attached() const noexcept {
@@ -174,7 +177,10 @@ void runtime::leave() {
 }
 
 void runtime::leave(detail::member& me) {
-  assert(me.depth == 0 && "a thread does not leave from inside an operation");
+  if (me.partition != nullptr)
+    throw std::logic_error("delegation: a thread may not leave its locality inside an operation");
+  // relaxed: it is awake.
+  me.sleep.store(detail::member::awake, std::memory_order_relaxed);
   // A continuation may submit to a locality that was waited for before.
   for (bool again = true; again;) {
     again = false;
@@ -186,10 +192,13 @@ void runtime::leave(detail::member& me) {
   }
   // Its event_fd stays: a server that has just answered may write to it.
   detail::locality& there = *me.home;
-  detail::member* sleeper = &me;
-  // relaxed: a hint.
-  there.sleeper.compare_exchange_strong(sleeper, nullptr, std::memory_order_relaxed);
   const std::lock_guard hold(there.lock);
+  if (me.is_listed) {
+    std::erase(there.asleep, &me);
+    me.is_listed = false;
+    // relaxed: one less is no news.
+    there.sleepers.store(static_cast<std::uint32_t>(there.asleep.size()), std::memory_order_relaxed);
+  }
   // relaxed: the lock guards writes; a server that reads the old rank looks at another share once.
   const std::uint32_t rank = me.rank.load(std::memory_order_relaxed);
   there.by_rank[rank] = there.by_rank.back();
@@ -235,6 +244,7 @@ unsigned runtime::serve(detail::member& me, detail::ring& from, unsigned most) n
     hw::request_lines(&from.slot(turn + (served != 0 ? 2 : 1)), sizeof m);
     m.run();
     m.answer();
+    wake_sender(from);  // which may wait for this message alone
   }
   --me.frames;
   me.depth = depth;
@@ -243,10 +253,31 @@ unsigned runtime::serve(detail::member& me, detail::ring& from, unsigned most) n
   from.lock.unlock();
   if (served != 0) me.did.batches.add();
   // Also where it served none: the sender may sleep because the lock was held.
-  hw::fence_light();  // order (2): answered, light
-  // relaxed: the fence orders it.
-  if (from.sender->sleep.load(std::memory_order_relaxed) != detail::member::awake) wake(*from.sender);
+  wake_sender(from);
   return served;
+}
+
+/// The ring of the thread itself.
+unsigned runtime::serve_own(detail::member& me, detail::sending& by) noexcept {
+  const unsigned served = serve(me, *by.to, options_.batch);
+  if (served == 0) return 0;
+  me.did.served_by_sender.add(served);
+  // A loop that slept for these messages would not hear of them.
+  detail::locality& there = *localities_[by.locality];
+  there.run_by_senders.fetch_add(served, std::memory_order_release);  // order (4): run_by_sender, release
+  hw::fence_light();                                                  // order (2): posted, light
+  // relaxed: the fence orders it.
+  if (there.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    wake_for_work(there);
+  return served;
+}
+
+/// The same where its oldest message has stayed unserved for long.
+bool runtime::serve_unserved(detail::member& me, detail::sending& by) noexcept {
+  // As in serve_share().
+  if (me.partition_locks != 0 || ++by.unserved < by.patience) return false;
+  by.unserved = 0;
+  return serve_own(me, by) != 0;
 }
 
 bool runtime::serve_share(detail::member& me) {
@@ -371,25 +402,48 @@ std::size_t runtime::take_answers(detail::member& me, detail::sending& by) {
     if (taken == 0) me.did.most_in_ring.raise(by.end - by.first);
     if (by.sampled_at != 0 && by.sampled_turn == by.first) [[unlikely]]
       end_sample(me, by);
+    ++taken;
     const detail::sending::record& done = by.of(by.first);
     reply* const to = done.to;
     const unsigned depth = done.depth;
-    if (to != nullptr) {
-      to->deliver(m);
-      to->by_ = nullptr;
-    } else {
-      done.discard(m);
+    if (to == nullptr) {
+      done.discard(m, by.first);
+      continue;
     }
+    to->deliver(m);
+    to->by_ = nullptr;
     // Before a continuation, which may take further answers.
     ++by.first;
-    ++taken;
-    if (to != nullptr && to->continues_) {
-      const unsigned own = std::exchange(me.depth, depth);
-      to->proceed();
-      me.depth = own;
+    if (to->then_ != nullptr) {
+      postpone(me, *to->then_, depth);
+      if (has_room(me)) run_postponed(me);
     }
   }
   return taken;
+}
+
+void runtime::look_for_answers(detail::member& me, detail::sending& by) {
+  if (take_answers(me, by) != 0)
+    by.unserved = 0;
+  else if (serve_unserved(me, by))
+    static_cast<void>(take_answers(me, by));
+}
+
+void runtime::postpone(detail::member& me, detail::postponed& one, unsigned depth) noexcept {
+  one.depth = depth;
+  (me.first_postponed == nullptr ? me.first_postponed : me.last_postponed->next) = &one;
+  me.last_postponed = &one;
+}
+
+void runtime::run_postponed(detail::member& me) noexcept {
+  ++me.stacked;
+  while (detail::postponed* const one = me.first_postponed) {
+    me.first_postponed = one->next;
+    const unsigned own = std::exchange(me.depth, one->depth);
+    one->run(me);
+    me.depth = own;
+  }
+  --me.stacked;
 }
 
 void runtime::wait_for(detail::member& me, detail::sending& by, std::uint32_t turn) {
@@ -430,9 +484,7 @@ void runtime::wait_once(detail::member& me, detail::sending& by, unsigned& round
   // Now and then it finds out whether the locality has become faster.
   const unsigned patience = adapts && (by.first + 1) % between_samples == 0 ? most_patience : by.patience;
   if (++rounds % patience == 0) {
-    const unsigned served = serve(me, *by.to, options_.batch);
-    me.did.served_by_sender.add(served);
-    if (served != 0) {
+    if (serve_own(me, by) != 0) {
       // Once may be chance.
       if (adapts && ++by.served_itself % 4 == 0) by.patience = std::max(least_patience, by.patience / 2);
       rounds = 0;
@@ -453,33 +505,56 @@ void runtime::wait_once(detail::member& me, detail::sending& by, unsigned& round
 void runtime::sleep_for(detail::member& me, detail::sending& by) {
   me.did.sleeps.add();
   // relaxed: the fence orders it.
-  me.sleep.store(detail::member::on_word, std::memory_order_relaxed);
+  me.sleep.store(detail::member::for_answer, std::memory_order_relaxed);
   hw::fence_heavy();  // order (2): sleep, heavy
   if (by.to->slot(by.first).is_posted() && by.to->lock.is_locked())
-    hw::wait_on(me.sleep, detail::member::on_word);
+    hw::wait_on(me.sleep, detail::member::for_answer);
   me.sleep.store(detail::member::awake, std::memory_order_relaxed);  // relaxed: nothing follows from it
 }
 
-void runtime::wake(detail::member& sleeping) noexcept {
-  // relaxed: the message or the answer is what the sleeper looks for.
-  switch (sleeping.sleep.exchange(detail::member::awake, std::memory_order_relaxed)) {
-    case detail::member::on_word:
-      hw::wake_one(sleeping.sleep);
-      break;
-    case detail::member::in_event_loop: {
-      const std::uint64_t one = 1;
-      // A counter at its limit is readable already. relaxed: written before the thread armed it.
-      static_cast<void>(write(sleeping.event_fd.load(std::memory_order_relaxed), &one, sizeof one));
-      break;
-    }
-    default:
-      break;
+bool runtime::wake(detail::member& sleeping, std::uint32_t reasons) noexcept {
+  // relaxed, all of it: the message or the answer is what the sleeper looks for.
+  std::uint32_t why = sleeping.sleep.load(std::memory_order_relaxed);
+  do {
+    if ((why & reasons) == 0) return false;
+  } while (!sleeping.sleep.compare_exchange_weak(why, detail::member::awake, std::memory_order_relaxed));
+  if (why == detail::member::in_event_loop) {
+    const std::uint64_t one = 1;
+    // A counter at its limit is readable already. relaxed: written before the thread armed it.
+    static_cast<void>(write(sleeping.event_fd.load(std::memory_order_relaxed), &one, sizeof one));
+  } else {
+    hw::wake_one(sleeping.sleep);
   }
+  return true;
 }
 
-void runtime::wake_sleeper(detail::locality& there) noexcept {
-  // order (4): take_sleeper, acquire
-  if (detail::member* const one = there.sleeper.exchange(nullptr, std::memory_order_acquire)) wake(*one);
+/// One thread that sleeps for messages to its locality. Those that something else has woken are sleepers no more.
+void runtime::wake_for_work(detail::locality& there) noexcept {
+  const std::lock_guard hold(there.lock);
+  for (bool woken = false; !woken && !there.asleep.empty();) {
+    detail::member& one = *there.asleep.back();
+    there.asleep.pop_back();
+    one.is_listed = false;
+    woken = wake(one, detail::member::for_work | detail::member::in_event_loop);
+  }
+  // relaxed: the lock guards writes, and fewer are no news.
+  there.sleepers.store(static_cast<std::uint32_t>(there.asleep.size()), std::memory_order_relaxed);
+}
+
+/// The caller then looks for work once more.
+void runtime::sleeps_for_work(detail::member& me, detail::member::sleep_state how) noexcept {
+  detail::locality& here = *me.home;
+  // relaxed: the fence orders it.
+  me.sleep.store(how, std::memory_order_relaxed);
+  {
+    const std::lock_guard hold(here.lock);
+    // There is room since the thread has attached. Pollers come last, and are woken first.
+    if (!std::exchange(me.is_listed, true))
+      here.asleep.insert(how == detail::member::for_work ? here.asleep.end() : here.asleep.begin(), &me);
+    // relaxed: the fence orders it.
+    here.sleepers.store(static_cast<std::uint32_t>(here.asleep.size()), std::memory_order_relaxed);
+  }
+  hw::fence_heavy();  // order (2): sleep, heavy
 }
 
 std::size_t runtime::take_answers(detail::member& me) {
@@ -498,9 +573,7 @@ bool runtime::awaits_servers(detail::member& me) {
     const bool posted = by.to->slot(by.first).is_posted();
     if (posted && by.to->lock.is_locked()) continue;
     all = false;
-    if (!posted || ++by.unserved < by.patience) continue;
-    by.unserved = 0;
-    me.did.served_by_sender.add(serve(me, *by.to, options_.batch));
+    if (posted) static_cast<void>(serve_unserved(me, by));
   }
   return all;
 }
@@ -508,7 +581,13 @@ bool runtime::awaits_servers(detail::member& me) {
 std::size_t runtime::poll() {
   detail::member& me = local();
   me.fruitless = 0;
-  const std::size_t done = (serve_share(me) ? 1U : 0U) + take_answers(me);
+  // order (4): poll, acquire
+  me.run_by_senders = me.home->run_by_senders.load(std::memory_order_acquire);
+  std::size_t done = (serve_share(me) ? 1U : 0U) + take_answers(me);
+  for (unsigned i = 0; done == 0 && i < locality_count(); ++i) {
+    detail::sending& by = me.sendings[i];
+    if (by.to != nullptr && !by.is_empty() && serve_unserved(me, by)) done += take_answers(me, by);
+  }
   // relaxed: it is awake.
   if (me.sleep.load(std::memory_order_relaxed) != detail::member::awake)
     me.sleep.store(detail::member::awake, std::memory_order_relaxed);
@@ -517,14 +596,20 @@ std::size_t runtime::poll() {
 
 void runtime::barrier() {
   detail::member& me = local();
+  check_postponed(me);
+  run_postponed(me);
   for (unsigned i = 0; i < locality_count(); ++i) {
     detail::sending& by = me.sendings[i];
     if (by.to != nullptr && !by.is_empty() && !holds_outer(me, by)) wait_for(me, by, by.end - 1);
   }
+  run_postponed(me);  // continuations that found no room
 }
 
 void runtime::fence(unsigned locality, std::uint64_t key) {
   detail::member& me = local();
+  if (locality >= locality_count())
+    throw std::out_of_range("delegation: there is no locality " + std::to_string(locality));
+  await_postponed(me);
   detail::sending& by = me.sendings[locality];
   if (by.to == nullptr) return;
   static_cast<void>(take_answers(me, by));
@@ -558,13 +643,12 @@ void runtime::serve_until(unsigned locality, const std::atomic<bool>& stop) {
       rounds < options_.spins ? hw::cpu_relax() : hw::park();
     } else {
       me.did.sleeps.add();
-      // relaxed: the fence orders it.
-      me.sleep.store(detail::member::on_word, std::memory_order_relaxed);
-      there.sleeper.store(&me, std::memory_order_release);  // order (4): be_sleeper, release
-      hw::fence_heavy();                                    // order (2): sleep, heavy
-      const bool idle = !has_work(there) && !stop.load(std::memory_order_relaxed);
-      if (idle && awaits_servers(me)) hw::wait_on(me.sleep, detail::member::on_word);
-      me.sleep.store(detail::member::awake, std::memory_order_relaxed);  // relaxed: nothing follows from it
+      sleeps_for_work(me, detail::member::for_work);
+      const bool idle =
+          !has_work(there) && !stop.load(std::memory_order_relaxed);  // relaxed: the fence orders it
+      if (idle && awaits_servers(me)) hw::wait_on(me.sleep, detail::member::for_work);
+      // relaxed: nothing follows from it.
+      me.sleep.store(detail::member::awake, std::memory_order_relaxed);
     }
   }
 }
@@ -594,13 +678,10 @@ bool runtime::arm() {
   // Empty where nothing has come.
   static_cast<void>(read(fd, &wakes, sizeof wakes));
   detail::member& me = local();
-  // relaxed: the fence orders it.
-  me.sleep.store(detail::member::in_event_loop, std::memory_order_relaxed);
-  detail::member* none = nullptr;  // a poller is preferred
-  // order (4): be_sleeper, release. relaxed where it fails: another one is woken.
-  me.home->sleeper.compare_exchange_strong(none, &me, std::memory_order_release, std::memory_order_relaxed);
-  hw::fence_heavy();  // order (2): sleep, heavy
-  const bool idle = awaits_servers(me) && !has_work(*me.home);
+  sleeps_for_work(me, detail::member::in_event_loop);
+  // order (4): arm, acquire
+  const bool missed_none = me.home->run_by_senders.load(std::memory_order_acquire) == me.run_by_senders;
+  const bool idle = awaits_servers(me) && !has_work(*me.home) && missed_none;
   // relaxed: nothing follows from it.
   if (!idle) me.sleep.store(detail::member::awake, std::memory_order_relaxed);
   return idle;
@@ -617,6 +698,10 @@ statistics runtime::counts() const {
          did.slowest_ticks.get()};
   });
   return sum;
+}
+
+void runtime::refuse_second_result() {
+  throw std::logic_error("delegation: the result of an operation is taken once");
 }
 
 void runtime::refuse_nesting() const {

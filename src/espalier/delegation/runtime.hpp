@@ -60,7 +60,9 @@
 //
 // Depth. Each operation that is run while another one waits lies above it on the stack. options::nesting bounds both how
 // deeply operations wait for one another (nesting_error), and how many a waiting thread serves on top of each other (it then
-// serves its own messages alone). A continuation (completion::then) waits for nothing and has no such bound.
+// serves its own messages alone). An operation that is not awaited, and a continuation (completion::then), may bring about
+// the next one without end. Where the thread runs them itself, as many lie above each other at most; those that come then are
+// postponed, until one has ended or the thread waits for them.
 //
 // Progress: blocking. A sender waits for the server that runs its operation. Nothing waits for a thread that runs none.
 //
@@ -69,7 +71,7 @@
 //   (2) answered, posted (light) <-> sleep (heavy): a thread that is about to sleep sees the answer or the message, or its
 //       author sees that it sleeps.
 //   (3) attach, leave (release) -> members (acquire): a count of the shares, which a server need not have exactly.
-//   (4) be_sleeper (release) -> take_sleeper (acquire): a thread that wakes another one sees its record made.
+//   (4) run_by_sender (release) -> poll, arm (acquire): a loop of the locality sees what the operation has done.
 //
 // After fork() a runtime may not be used in the child.
 
@@ -126,7 +128,8 @@ struct statistics {
 class runtime;
 namespace detail {
 struct sending;
-}
+class postponed;
+}  // namespace detail
 
 /// What every partition begins with.
 struct partition_header {
@@ -147,21 +150,43 @@ class reply {
  protected:
   friend class runtime;
   reply() = default;
-  virtual ~reply() = default;
+  reply(reply&& other) noexcept;
+  virtual ~reply() { moved_to(nullptr); }
   /// Takes the result out of the message.
   virtual void deliver(message& answered) noexcept = 0;
-  /// What follows, if continues_, when the slot of the message is free again. May delete the object.
-  virtual void proceed() noexcept {}
+  /// The object is at another place now; null: there is none.
+  void moved_to(reply* place) const noexcept;
 
   detail::sending* by_ = nullptr;  ///< null: not in flight
   std::uint32_t turn_ = 0;
-  bool continues_ = false;
+  detail::postponed* later_ = nullptr;  ///< the operation, where it is postponed
+  detail::postponed* then_ = nullptr;   ///< what follows when the slot of the message is free again
 };
 
 namespace detail {
 
 struct member;
 struct locality;
+
+/// Turns count messages without end. They begin where they soon wrap, so that every program does so.
+inline constexpr std::uint32_t first_turn = 0U - 2;
+
+/// An operation of execute() or a continuation that its thread is to run when fewer of these lie on its stack. In a list.
+class postponed {
+ public:
+  postponed() = default;
+  postponed(const postponed&) = delete;
+  postponed& operator=(const postponed&) = delete;
+  /// Deletes the object.
+  virtual void run(member& me) noexcept = 0;
+
+  unsigned depth = 0;   ///< of the operation that brought it about
+  reply* to = nullptr;  ///< null: the result is destroyed
+  postponed* next = nullptr;
+
+ protected:
+  ~postponed() = default;
+};
 
 /// The messages of one thread to one locality: the part in that locality's memory.
 struct ring {
@@ -180,28 +205,29 @@ struct ring {
   message* const messages;
   // Of the servers; `next` is written by the one that holds the lock.
   alignas(hw::false_sharing_bytes) ttas_lock lock;
-  std::atomic<std::uint32_t> next{0};
+  std::atomic<std::uint32_t> next{first_turn};
 };
 
-/// The same: the sender's part. Turns count messages without end.
+/// The same: the sender's part.
 struct sending {
   struct record {
     reply* to = nullptr;
-    void (*discard)(message&) = nullptr;
+    /// Takes the result, advances the turn, and then destroys the result, whose destructor may submit.
+    void (*discard)(message&, std::uint32_t& first) = nullptr;
     std::uint64_t key = 0;
     unsigned depth = 0;
   };
 
   ring* to = nullptr;
   unsigned locality = 0;
-  std::uint32_t first = 0;  ///< the oldest that is not taken
-  std::uint32_t end = 0;
+  std::uint32_t first = first_turn;  ///< the oldest that is not taken
+  std::uint32_t end = first_turn;
   std::uint64_t operation = 0;   ///< that posted the newest
   std::uint64_t sampled_at = 0;  ///< when the message with that turn was posted; 0: none is timed
   std::uint32_t sampled_turn = 0;
   unsigned patience = 32;
   unsigned served_itself = 0;  ///< how often in a row the sender has served the ring while it waited
-  unsigned unserved = 0;       ///< how often awaits_servers() has found that no thread runs the oldest
+  unsigned unserved = 0;       ///< how often serve_unserved() has found that no thread runs the oldest
   std::vector<record> records;
 
   [[nodiscard]] bool is_empty() const noexcept { return first == end; }
@@ -210,6 +236,23 @@ struct sending {
     return static_cast<std::int32_t>(turn - first) < 0;
   }
 };
+
+}  // namespace detail
+
+inline void reply::moved_to(reply* place) const noexcept {
+  if (by_ != nullptr)
+    by_->of(turn_).to = place;
+  else if (later_ != nullptr) [[unlikely]]
+    later_->to = place;
+}
+inline reply::reply(reply&& other) noexcept
+    : by_(std::exchange(other.by_, nullptr)),
+      turn_(other.turn_),
+      later_(std::exchange(other.later_, nullptr)) {
+  moved_to(this);
+}
+
+namespace detail {
 
 /// A word that one thread writes and others read at any time.
 class tally {
@@ -230,9 +273,12 @@ struct member {
   locality* home = nullptr;  ///< null: not attached
   unsigned home_index = 0;
   std::atomic<std::uint32_t> rank{
-      0};                       ///< among the threads of the locality; the lock of the locality guards writes
-  unsigned depth = 0;           ///< of the operation that it runs; 0: none
-  unsigned frames = 0;          ///< operations of others on its stack
+      0};                ///< among the threads of the locality; the lock of the locality guards writes
+  unsigned depth = 0;    ///< of the operation that it runs; 0: none
+  unsigned frames = 0;   ///< operations from rings on its stack
+  unsigned stacked = 0;  ///< operations of execute() that it runs itself, and continuations, on its stack
+  postponed* first_postponed = nullptr;
+  postponed* last_postponed = nullptr;
   std::uint64_t operation = 0;  ///< the number of the one that it runs; 0: none
   std::uint64_t operations = 0;
   const partition_header* partition = nullptr;  ///< on which it runs
@@ -241,9 +287,13 @@ struct member {
   unsigned looks_before_serving = 1;
   unsigned looks = 0;
   unsigned helped = 0;  ///< the share that it looked at last
+  /// How many operations of its locality senders had run when it last began to poll.
+  std::uint32_t run_by_senders = 0;
+  bool is_listed = false;  ///< among the sleepers of its locality, whose lock guards it
   std::unique_ptr<sending[]> sendings;
 
-  enum sleep_state : std::uint32_t { awake, on_word, in_event_loop };
+  /// Why it sleeps: for an answer; for either, in serve_until() and in an event loop.
+  enum sleep_state : std::uint32_t { awake = 0, for_answer = 1, for_work = 2, in_event_loop = 4 };
   /// Apart from what the thread writes all the time: servers read it after each batch.
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> sleep{awake};
   std::atomic<int> event_fd{-1};
@@ -297,10 +347,14 @@ struct locality {
   locality_shape shape;
   ring_table rings;
   std::atomic<std::uint32_t> members{0};
-  /// A thread of this locality that sleeps until a message comes.
-  std::atomic<member*> sleeper{nullptr};
+  /// The length of `asleep`.
+  std::atomic<std::uint32_t> sleepers{0};
+  /// Operations that senders have run themselves.
+  std::atomic<std::uint32_t> run_by_senders{0};
   std::mutex lock;
   std::vector<member*> by_rank;
+  /// The threads that sleep until a message comes, and some that have been woken meanwhile by something else.
+  std::vector<member*> asleep;
 };
 
 }  // namespace detail
@@ -327,27 +381,28 @@ class runtime {
 
   /// Makes the calling thread one of this locality, whether or not it runs there; leaves another one before. Without it a
   /// thread comes, at its first use of the runtime, to the locality of the hardware thread on which it then runs, or to the
-  /// next in turn. Throws std::out_of_range for a locality that there is not, std::bad_alloc, and what hw::thread_slot()
-  /// throws.
+  /// next in turn. Throws std::out_of_range for a locality that there is not, std::logic_error inside an operation unless the
+  /// thread is there already, std::bad_alloc, and what hw::thread_slot() throws.
   void attach(unsigned locality);
   [[nodiscard]] bool is_attached() const noexcept;
   /// The calling thread's locality.
   [[nodiscard]] unsigned here() { return local().home_index; }
   /// Waits for all messages of the calling thread, runs their continuations, and gives up its share of the locality's rings.
-  /// The end of a thread does it too. Not from inside an operation.
+  /// The end of a thread does it too. Throws std::logic_error inside an operation.
   void leave();
 
   // What a thread may do between operations.
 
-  /// Takes the answers that have come, runs their continuations, and serves the messages of the calling thread's share.
-  /// Returns 0 if there was none of either.
+  /// Takes the answers that have come, runs their continuations, and serves the messages of the calling thread's share; in the
+  /// end also its own, where they stay unserved. Returns 0 if there was none of either.
   std::size_t poll();
   /// Serves all rings of a locality, for a dedicated thread. Returns how many messages it ran.
   std::size_t serve_locality(unsigned locality);
   /// Waits until all messages of the calling thread are answered: afterwards their effects are visible to it. In an
-  /// operation: until those of the operation are.
+  /// operation: until those of the operation are. Throws nesting_error, and has waited for nothing, where twice
+  /// options::nesting operations that are not awaited and continuations lie on the stack.
   void barrier();
-  /// The same for messages to one locality with this key (its hash), if there are any.
+  /// The same for messages to one locality with this key (its hash), if there are any. Throws std::out_of_range too.
   void fence(unsigned locality, std::uint64_t key);
 
   /// The same until the flag is set, for a thread that does nothing else; it sleeps while there are no messages. The thread
@@ -362,8 +417,8 @@ class runtime {
   // Event loops. A loop watches event_fd() for reading, and calls arm() before it blocks: where that is false it calls
   // poll() and does not block.
 
-  /// A descriptor of the calling thread that becomes readable when an answer or a message has come to it after arm(). It
-  /// belongs to the runtime, and to the next thread in the same slot. Throws std::system_error.
+  /// A descriptor of the calling thread that becomes readable after arm() when an answer to the thread, or a message to its
+  /// locality, has come or has been run by its sender. One message wakes one thread of the locality. The descriptor belongs to the runtime, and to the next thread in the same slot. Throws std::system_error.
   [[nodiscard]] int event_fd();
   [[nodiscard]] bool arm();
 
@@ -383,12 +438,12 @@ class runtime {
     return me;
   }
 
-  /// Posts a call to another locality. The reply may be null: the result is then destroyed. Returns false if this thread
+  /// Posts a call to another locality. Returns false if this thread
   /// has to run the operation itself (deviation 3). Throws std::bad_alloc, and what a copy of the operation throws, with
   /// nothing posted.
   template <class Call, class Source>
   [[nodiscard]] bool post(detail::member& me, unsigned locality, void* target, std::uint64_t key,
-                          Source&& operation, reply* to) {
+                          Source&& operation, reply& to) {
     detail::sending& by = me.sendings[locality];
     if (by.to == nullptr) [[unlikely]]
       add_ring(me, by);
@@ -399,27 +454,30 @@ class runtime {
     // Servers' caches have the lines of free slots. The one after the next comes back while this message is written.
     if (turn + 2 - by.first <= by.to->mask) hw::request_to_write(&by.to->slot(turn + 2));
     Call::write(m, std::forward<Source>(operation));
-    m.post(Call::run, target, me.depth + 1);
+    // The next of those without end are as deep as may be.
+    m.post(Call::run, target, std::min(me.depth + 1, options_.nesting));
     // While the line travels.
-    by.of(turn) = {to, [](message& answered) { static_cast<void>(Call::take(answered)); }, key, me.depth};
+    by.of(turn) = {&to,
+                   [](message& answered, std::uint32_t& first) {
+                     [[maybe_unused]] const auto result = Call::take(answered);
+                     ++first;
+                   },
+                   key, me.depth};
     by.operation = me.operation;
     by.end = turn + 1;
     me.did.sent.add();
     if (by.sampled_at == 0 && turn % between_samples == 0) [[unlikely]]
       begin_sample(by, turn);
-    if (to != nullptr) {
-      to->by_ = &by;
-      to->turn_ = turn;
-    }
+    to.by_ = &by;
+    to.turn_ = turn;
     posted(me, *localities_[locality]);
     return true;
   }
 
   /// Waits until a message is answered and its reply has the result.
   void wait_for(detail::member& me, detail::sending& by, std::uint32_t turn);
-  /// Takes the answers that have come.
-  std::size_t take_answers(detail::member& me, detail::sending& by);
-  std::size_t take_answers(detail::member& me);
+  /// Takes the answers that have come. Where the oldest message stays unserved the thread runs it in the end.
+  void look_for_answers(detail::member& me, detail::sending& by);
   /// Messages of the calling thread's share, now and then.
   void look_for_work(detail::member& me) {
     if (++me.looks >= me.looks_before_serving) [[unlikely]]
@@ -434,8 +492,48 @@ class runtime {
     if (me.depth >= options_.nesting) [[unlikely]]
       refuse_nesting();
   }
+  /// The same where what is postponed runs on top of the stack.
+  void check_postponed(const detail::member& me) const {
+    if (me.stacked >= 2 * options_.nesting) [[unlikely]]
+      refuse_nesting();
+  }
+  /// Whether an operation that is not awaited, or a continuation, may run on top of the stack.
+  [[nodiscard]] bool has_room(const detail::member& me) const noexcept {
+    return me.stacked < options_.nesting;
+  }
+  /// While one does.
+  class on_stack {
+   public:
+    on_stack(runtime& of, detail::member& me) noexcept : runtime_(of), me_(me) { ++me_.stacked; }
+    on_stack(const on_stack&) = delete;
+    on_stack& operator=(const on_stack&) = delete;
+    ~on_stack() {
+      --me_.stacked;
+      if (me_.first_postponed != nullptr) [[unlikely]]
+        runtime_.run_postponed(me_);
+    }
+
+   private:
+    runtime& runtime_;
+    detail::member& me_;
+  };
+  /// The thread will run it.
+  static void postpone(detail::member& me, detail::postponed& one, unsigned depth) noexcept;
+  /// Runs what is postponed, and what that brings about, in the order in which it came.
+  void run_postponed(detail::member& me) noexcept;
+  /// The same for a thread that is about to wait for it. Throws nesting_error.
+  void await_postponed(detail::member& me) {
+    if (me.first_postponed == nullptr) [[likely]]
+      return;
+    check_postponed(me);
+    run_postponed(me);
+  }
+  /// Throws std::logic_error.
+  [[noreturn]] static void refuse_second_result();
 
  private:
+  std::size_t take_answers(detail::member& me, detail::sending& by);
+  std::size_t take_answers(detail::member& me);
   void attach_first(detail::member& me);
   void attach(detail::member& me, unsigned locality);
   void leave(detail::member& me);
@@ -453,11 +551,13 @@ class runtime {
   void posted(detail::member& me, detail::locality& there) {
     hw::fence_light();  // order (2): posted, light
     // relaxed: the fence orders it.
-    if (there.sleeper.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-      wake_sleeper(there);
+    if (there.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake_for_work(there);
     look_for_work(me);
   }
   unsigned serve(detail::member& me, detail::ring& from, unsigned most) noexcept;
+  unsigned serve_own(detail::member& me, detail::sending& by) noexcept;
+  bool serve_unserved(detail::member& me, detail::sending& by) noexcept;
   void drain(detail::member& me, bool at_rest) noexcept;
   bool serve_share(detail::member& me);
   void wait_once(detail::member& me, detail::sending& by, unsigned& rounds);
@@ -465,8 +565,17 @@ class runtime {
   /// Whether other threads run all messages of a thread that is about to sleep. It runs what stays unserved.
   bool awaits_servers(detail::member& me);
   [[nodiscard]] bool has_work(const detail::locality& there) const noexcept;
-  static void wake(detail::member& sleeping) noexcept;
-  static void wake_sleeper(detail::locality& there) noexcept;
+  static constexpr std::uint32_t any_reason = ~std::uint32_t{0};
+  /// Returns false if the thread does not sleep for one of these reasons.
+  static bool wake(detail::member& sleeping, std::uint32_t reasons = any_reason) noexcept;
+  static void wake_sender(const detail::ring& of) noexcept {
+    hw::fence_light();  // order (2): answered, light
+    // relaxed: the fence orders it.
+    if (of.sender->sleep.load(std::memory_order_relaxed) != detail::member::awake) [[unlikely]]
+      wake(*of.sender);
+  }
+  static void wake_for_work(detail::locality& there) noexcept;
+  static void sleeps_for_work(detail::member& me, detail::member::sleep_state how) noexcept;
   [[noreturn]] void refuse_nesting() const;
 
   const options options_;
@@ -482,88 +591,138 @@ class runtime {
   std::vector<std::thread> pollers_;
 };
 
+/// A reply that keeps the result.
+template <class Result>
+class reply_of : public reply {
+ public:
+  /// Of an operation that was postponed, and has run in the calling thread.
+  void arrive(detail::member& me, outcome<Result> done) noexcept {
+    later_ = nullptr;
+    done_.emplace(std::move(done));
+    if (then_ != nullptr) runtime::postpone(me, *then_, me.depth);
+  }
+
+ protected:
+  using taker = outcome<Result> (*)(message&) noexcept;
+
+  explicit reply_of(taker take) noexcept : take_(take) {}
+  reply_of(reply_of&&) noexcept = default;
+  void deliver(message& answered) noexcept final { done_.emplace(take_(answered)); }
+
+  taker take_;
+  std::optional<outcome<Result>> done_;
+};
+
 /// The result of an operation that may not have run yet. Of the thread that sent it; the runtime outlives it. A completion
 /// that is destroyed early discards the result, not the operation.
 template <class Result>
-class [[nodiscard]] completion final : private reply {
- public:
-  /// Of an operation that has run.
-  explicit completion(outcome<Result> done) noexcept : done_(std::move(done)) {}
-  completion(completion&& other) noexcept
-      : runtime_(other.runtime_), take_(other.take_), done_(std::move(other.done_)) {
-    by_ = std::exchange(other.by_, nullptr);
-    turn_ = other.turn_;
-    if (by_ != nullptr) by_->of(turn_).to = this;
-  }
-  completion& operator=(completion&&) = delete;
-  ~completion() override {
-    if (by_ != nullptr) by_->of(turn_).to = nullptr;
-  }
+class [[nodiscard]] completion final : private reply_of<Result> {
+  using base = reply_of<Result>;
+  using base::by_, base::done_, base::later_, base::turn_;
 
-  /// Whether await() would return at once.
+ public:
+  completion(completion&& other) noexcept
+      : base(std::move(other)), runtime_(other.runtime_), is_taken_(std::exchange(other.is_taken_, true)) {}
+  completion& operator=(completion&&) = delete;
+  ~completion() override = default;
+
+  /// Whether await() would return at once. A loop of it comes to its end: the calling thread runs what no other one does.
+  /// Throws nesting_error as await() does where the operation is postponed.
   [[nodiscard]] bool is_ready() {
-    if (by_ != nullptr) static_cast<void>(runtime_->take_answers(runtime_->local(), *by_));
+    if (by_ != nullptr)
+      runtime_->look_for_answers(runtime_->local(), *by_);
+    else if (later_ != nullptr) [[unlikely]]
+      runtime_->await_postponed(runtime_->local());
     return done_.has_value();
   }
-  /// Waits, and serves meanwhile. Returns the result or throws what the operation threw; once. Throws nesting_error, and the
-  /// operation runs all the same, inside options::nesting others.
+  /// Waits, and serves meanwhile. Returns the result or throws what the operation threw. Throws std::logic_error for the second
+  /// time, and after then(). Throws nesting_error, and the operation runs all the same, inside options::nesting others.
   Result await() {
-    if (by_ != nullptr) {
+    if (by_ != nullptr || later_ != nullptr) {
       detail::member& me = runtime_->local();
       runtime_->check_nesting(me);
-      runtime_->wait_for(me, *by_, turn_);
+      if (later_ != nullptr) [[unlikely]]
+        runtime_->check_postponed(me);
+      finish(me);
     }
+    if (std::exchange(is_taken_, true)) [[unlikely]]
+      runtime::refuse_second_result();
+    assert(done_.has_value());
     return done_->get();
   }
   /// Calls function(outcome<Result>) in the thread that submitted the operation, once the answer has come and that thread
-  /// takes it: in its poll(), or while it submits, waits or leaves; at once if the operation has run. The function must not
-  /// throw. It may submit operations.
+  /// takes it: in its poll(), or while it submits, waits or leaves; at once if the operation has run. Inside options::nesting
+  /// others it is called when one of them has ended, or when the thread waits in barrier(). The function must not throw. It
+  /// may submit operations. Throws std::bad_alloc, with the function not called, and std::logic_error as await() does.
   template <class Function>
   void then(Function&& function) && {
     static_assert(std::is_invocable_v<Function&, outcome<Result>>,
                   "then() takes a function of outcome<Result>");
-    if (by_ == nullptr) {
-      function(std::move(*done_));
+    using next_type = continuation<std::decay_t<Function>>;
+    if (is_taken_) [[unlikely]]
+      runtime::refuse_second_result();
+    if (by_ != nullptr || later_ != nullptr) {
+      (new next_type(std::forward<Function>(function), std::move(*this)))->comes_later();
       return;
     }
-    auto* const next = new continuation<std::decay_t<Function>>(std::forward<Function>(function), take_);
-    by_->of(turn_).to = next;
-    next->in_flight_as(*this);
+    detail::member& me = runtime_->local();
+    if (!runtime_->has_room(me)) [[unlikely]] {
+      runtime::postpone(me, *new next_type(std::forward<Function>(function), std::move(*this)), me.depth);
+      return;
+    }
+    is_taken_ = true;
+    const runtime::on_stack inside(*runtime_, me);
+    function(std::move(*done_));
   }
 
  private:
   template <class, class>
   friend class partitions;
-  using taker = outcome<Result> (*)(message&) noexcept;
+  template <class, std::size_t>
+  friend class awaited_together;
+  using taker = typename base::taker;
 
-  completion(runtime& of, taker take) noexcept : runtime_(&of), take_(take) {}
-  void deliver(message& answered) noexcept override { done_.emplace(take_(answered)); }
+  completion(runtime& of, taker take) noexcept : base(take), runtime_(&of) {}
+  void comes_from(detail::postponed& later) noexcept {
+    later_ = &later;
+    later.to = this;
+  }
+  void has_come(outcome<Result> done) noexcept { done_.emplace(std::move(done)); }
+  /// await() for a message that has just been posted where the thread may wait.
+  Result await_here(detail::member& me) {
+    if (by_ != nullptr)
+      runtime_->wait_for(me, *by_, turn_);  // what the thread served since may have taken the answer
+    return done_->get();
+  }
+  /// Waits until the operation has run.
+  void finish(detail::member& me) {
+    if (by_ != nullptr)
+      runtime_->wait_for(me, *by_, turn_);
+    else if (later_ != nullptr)
+      runtime_->run_postponed(me);
+  }
 
   template <class Function>
-  class continuation final : public reply {
+  class continuation final : public reply_of<Result>, public detail::postponed {
    public:
     template <class Source>
-    continuation(Source&& function, taker take) : function_(std::forward<Source>(function)), take_(take) {}
-    void in_flight_as(completion& before) noexcept {
-      this->by_ = std::exchange(before.by_, nullptr);
-      this->turn_ = before.turn_;
-      this->continues_ = true;
+    continuation(Source&& function, completion&& before)
+        : reply_of<Result>(std::move(before)), function_(std::forward<Source>(function)) {
+      before.is_taken_ = true;
+    }
+    /// When the result has come.
+    void comes_later() noexcept { this->then_ = this; }
+    void run(detail::member&) noexcept override {
+      const std::unique_ptr<continuation> ends(this);
+      function_(std::move(*this->done_));
     }
 
    private:
-    void deliver(message& answered) noexcept override { done_.emplace(take_(answered)); }
-    void proceed() noexcept override {
-      const std::unique_ptr<continuation> ends(this);
-      function_(std::move(*done_));
-    }
     Function function_;
-    taker take_;
-    std::optional<outcome<Result>> done_;
   };
 
-  runtime* runtime_ = nullptr;
-  taker take_ = nullptr;
-  std::optional<outcome<Result>> done_;
+  runtime* runtime_;
+  bool is_taken_ = false;
 };
 
 }  // namespace espalier::delegation

@@ -300,7 +300,7 @@ class partitioned
     /// Runs operation(map, begin, end) on each partition that has elements, and returns the sum of the results.
     template <class Operation>
     std::size_t run(const Operation& operation) const {
-      std::array<std::optional<delegation::completion<std::size_t>>, together_most> answers;
+      delegation::awaited_together<std::size_t, together_most> answers(parts_.threads());
       const unsigned here = parts_.threads().here();
       // First those that other threads run.
       for (const bool local : {false, true}) {
@@ -308,19 +308,14 @@ class partitioned
           const unsigned its = partition_[begin];
           while (end < n_ && partition_[end] == its) ++end;
           if ((parts_.locality_of(its) == here) != local) continue;
-          answers[begin].emplace(
-              parts_.execute_at(its, [&operation, begin, end](part& m) { return operation(m, begin, end); }));
+          answers.add(begin, parts_.execute_at(its, [&operation, begin, end](part& m) {
+            return operation(m, begin, end);
+          }));
         }
       }
       std::size_t sum = 0;
       std::exception_ptr thrown;
-      for (auto& answer : answers) {
-        try {
-          if (answer) sum += answer->await();
-        } catch (...) {
-          thrown = std::current_exception();  // the others refer to the batch: all are awaited
-        }
-      }
+      answers.take(thrown, [&sum](std::size_t result) { sum += result; });
       if (thrown) std::rethrow_exception(thrown);
       return sum;
     }
@@ -446,7 +441,7 @@ class partitioned
     stream<Bound>* const all = many.empty() ? few.data() : many.data();
     for (unsigned i = 0; i < parts().count(); ++i) all[i].next.emplace(bound);
     const auto fill = [this, all](unsigned i) {
-      return parts().execute_at(i, [s = &all[i]](part& m) { s->fill(m, most); }, 0);
+      parts().call_at(i, [s = &all[i]](part& m) { s->fill(m, most); });
     };
     {
       // All partitions at the same time.
@@ -464,7 +459,7 @@ class partitioned
       stream<Bound>* least = nullptr;
       for (unsigned i = 0; i < parts().count(); ++i) {
         stream<Bound>& s = all[i];
-        if (s.is_empty() && s.next) fill(i).await();
+        if (s.is_empty() && s.next) fill(i);
         if (s.is_empty()) continue;
         if (least == nullptr || bound.precedes(s.entry().key, least->entry().key)) least = &s;
       }
