@@ -26,9 +26,7 @@ void fill_and_empty(const subject_type& type, std::span<const key> order_in, std
     }
     ASSERT_NO_FATAL_FAILURE(expect_equal(plain, expected, order_in));
     expect_sound_at_rest(*map, type);
-    if (type.reclaims) {
-      EXPECT_EQ(map->usage().blocks, blocks_when_empty(type)) << "an empty map holds memory";
-    }
+    expect_emptied(*map, type);
   }
 }
 

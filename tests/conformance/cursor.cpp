@@ -193,9 +193,7 @@ ESPALIER_CHECK(conformance, loads_entries_in_order) {
       expect_sound_at_rest(*map, type);
       for (const key k : key_range(0, 3 * count + 2)) map->plain().erase(k);
       expect_sound_at_rest(*map, type);
-      if (type.reclaims) {
-        EXPECT_EQ(map->usage().blocks, blocks_when_empty(type));
-      }
+      expect_emptied(*map, type);
       map->bulk_load(entries_of({{7, 7}, {8, 8}}), threads);
       expect_equal(map->plain(), {{7, 7}, {8, 8}}, key_range(0, 20));
     }

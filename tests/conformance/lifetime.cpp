@@ -45,9 +45,7 @@ ESPALIER_CHECK(conformance, frees_its_memory) {
     for (const key k : keys) map->plain().erase(k);
     expected.clear();
     expect_sound_at_rest(*map, type);
-    if (type.reclaims) {
-      EXPECT_EQ(map->usage().blocks, blocks_when_empty(type));
-    }
+    expect_emptied(*map, type);
   }
 }
 

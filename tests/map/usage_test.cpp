@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -66,6 +67,50 @@ TEST_F(usage, has_what_values_have_elsewhere) {
   one.insert(2, std::string(3000, 'b'));
   EXPECT_EQ(with_text(one).bytes_reserved, one.usage().bytes_reserved + 4000);
   EXPECT_EQ(with_text(one).blocks, one.usage().blocks);
+}
+
+/// What a map says that it has, before and after a key comes and goes so often, and when what was erased is reclaimed.
+template <class Map, class Key>
+void expect_memory_of_its_entries(const Key& key, std::uint64_t bytes_waiting_most) {
+  Map map;
+  map.insert(key, 1);
+  const memory_usage with_key = map.usage();
+  for (int i = 0; i < 20'000; ++i) {
+    ASSERT_TRUE(map.erase(key));
+    ASSERT_TRUE(map.insert(key, 1));
+  }
+  EXPECT_LE(map.usage().bytes_reserved, with_key.bytes_reserved + bytes_waiting_most);
+  EXPECT_EQ(map.domain().collect(), 0U);
+  EXPECT_LE(map.usage().bytes_in_use, 2 * with_key.bytes_in_use);
+}
+struct point {
+  int x;
+  int y;
+};
+struct by_x {
+  bool operator()(const point& a, const point& b) const noexcept { return a.x < b.x; }
+};
+
+TEST(usage_of_entries, that_come_and_go) {
+  if (test::address_sanitizer || test::thread_sanitizer) GTEST_SKIP() << "the heap is another one";
+  expect_memory_of_its_entries<ordered_map<std::uint64_t, std::uint64_t>>(std::uint64_t{7}, 0);
+  expect_memory_of_its_entries<ordered_map<point, std::uint64_t, by_x>>(point{7, 7}, 0);
+  // The records of strings are retired with their leaf.
+  expect_memory_of_its_entries<ordered_map<std::string, std::uint64_t>>(std::string("seven"),
+                                                                        std::uint64_t{320} << 10U);
+}
+
+/// The leaves that wait to be reclaimed do not depend on how many entries of small nodes would wait.
+TEST(usage_of_entries, of_leaves_that_come_and_go) {
+  ordered_map<std::uint64_t, std::uint64_t> map;
+  constexpr std::uint64_t keys = 2000;
+  std::uint64_t most = 0;
+  for (int i = 0; i < 40; ++i) {
+    for (std::uint64_t k = 0; k < keys; ++k) map.insert(k, k);
+    for (std::uint64_t k = 0; k < keys; ++k) map.erase(k);
+    most = std::max(most, map.usage().bytes_in_use);
+  }
+  EXPECT_LE(most, std::uint64_t{400} << 10U);
 }
 
 }  // namespace

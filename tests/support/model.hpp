@@ -73,6 +73,10 @@ void expect_sound_at_rest(subject& map, const subject_type& type);
 /// node's address determines where its rest lies.
 [[nodiscard]] std::uint64_t blocks_when_empty(const subject_type& type);
 
+/// Of a map whose last entry has been erased, where nothing waits to be reclaimed: it holds no more than an empty one, but for
+/// the last node where nodes have several entries.
+void expect_emptied(subject& map, const subject_type& type);
+
 /// Performs random operations of all kinds that the map has on both and compares the outcomes. If no values are given,
 /// values are random words. Stops at the first difference.
 void run_against_model(operations& map, model& expected, random_source& random, std::span<const key> keys,

@@ -105,16 +105,23 @@ class node_store {
   /// For a node that was detached under this guard, after a reserve() on it.
   template <class Node, memory_role Role>
   void retire(guard_type& guard, Node* node) noexcept {
-    retire_by(guard, node, nullptr, [](const retired& entry) noexcept {
-      static_cast<node_store*>(entry.owner)->destroy(Role, static_cast<Node*>(entry.object));
-    });
+    retire_by(
+        guard, node, nullptr,
+        [](const retired& entry) noexcept {
+          static_cast<node_store*>(entry.owner)->destroy(Role, static_cast<Node*>(entry.object));
+        },
+        block_bytes(*node));
   }
 
   /// The same with a function that determines what to destroy; entry.owner is a store of the same blocks, which stays
-  /// where it is.
-  void retire_by(guard_type& guard, void* object, void* aux,
-                 void (*reclaim)(const retired&) noexcept) noexcept {
-    guard.retire(retired{object, aux, &at_home().owner, reclaim});
+  /// where it is. `bytes`: of these blocks, where they may be large.
+  void retire_by(guard_type& guard, void* object, void* aux, void (*reclaim)(const retired&) noexcept,
+                 [[maybe_unused]] std::size_t bytes = 0) noexcept {
+    const retired entry{object, aux, &at_home().owner, reclaim};
+    if constexpr (requires { guard.retire(entry, bytes); })
+      guard.retire(entry, bytes);
+    else
+      guard.retire(entry);
   }
 
   /// The bytes of a node's block, for a map's visit_nodes().
@@ -439,11 +446,14 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
   /// it, if any. For maps that have this function.
   template <class Node>
   void retire_node(guard_type& guard, Node* n, Node* other = nullptr) noexcept {
-    store_.retire_by(guard, n, other, [](const retired& entry) noexcept {
-      Store& owner = *static_cast<Store*>(entry.owner);
-      Map::destroy(owner, static_cast<Node*>(entry.object));
-      if (entry.aux != nullptr) Map::destroy(owner, static_cast<Node*>(entry.aux));
-    });
+    store_.retire_by(
+        guard, n, other,
+        [](const retired& entry) noexcept {
+          Store& owner = *static_cast<Store*>(entry.owner);
+          Map::destroy(owner, static_cast<Node*>(entry.object));
+          if (entry.aux != nullptr) Map::destroy(owner, static_cast<Node*>(entry.aux));
+        },
+        Store::block_bytes(*n) + (other != nullptr ? Store::block_bytes(*other) : 0));
   }
 
   alignas(hw::false_sharing_bytes) Store store_;

@@ -1,5 +1,6 @@
 #include "espalier/reclaim/epoch.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <new>
@@ -23,6 +24,8 @@ struct epoch_domain::bag {
 
   static constexpr std::size_t small_bytes = std::size_t{2} << 10U;
   static constexpr std::size_t large_bytes = std::size_t{1} << 20U;
+  /// A bag is sealed early when its entries free so much.
+  static constexpr std::size_t heavy_bytes = std::size_t{64} << 10U;
   /// So many sealed bags of a thread wait before the next one is large.
   static constexpr std::size_t many = 64;
 
@@ -123,6 +126,8 @@ std::size_t epoch_domain::bytes() const noexcept {
 }
 
 void epoch_domain::reserve(record& r, std::size_t n) {
+  if (r.current_frees >= bag::heavy_bytes) [[unlikely]]  // written by this thread alone
+    seal_if_heavy(r);
   const lock_guard hold(r.lock);
   const auto fresh_bag = [&r] { return bag::make(r.sealed_count >= bag::many); };
   if (r.current == nullptr) [[unlikely]]
@@ -137,7 +142,23 @@ void epoch_domain::reserve(record& r, std::size_t n) {
   }
 }
 
+/// Seals a bag before it is full, since its entries have much memory. Another one replaces it first: what was reserved stays
+/// so.
+void epoch_domain::seal_if_heavy(record& r) {
+  {
+    const lock_guard hold(r.lock);
+    r.current_frees = 0;
+    if (r.current == nullptr || r.current->count == 0 || r.current->is_large()) return;
+    bag* const fresh = bag::make(r.sealed_count >= bag::many);
+    fresh->next = r.spares;
+    r.spares = fresh;
+    seal(r);
+  }
+  advance_and_collect(r);
+}
+
 void epoch_domain::seal(record& r) noexcept {
+  r.current_frees = 0;
   bag* const full = r.current;
   full->next = nullptr;
   (r.sealed_last != nullptr ? r.sealed_last->next : r.sealed_first) = full;
@@ -147,7 +168,7 @@ void epoch_domain::seal(record& r) noexcept {
   if (r.spares != nullptr) r.spares = std::exchange(r.spares->next, nullptr);
 }
 
-void epoch_domain::retire(record& r, const retired& entry) noexcept {
+void epoch_domain::retire(record& r, const retired& entry, std::size_t bytes) noexcept {
   bool is_due = false;
   {
     const lock_guard hold(r.lock);
@@ -161,9 +182,13 @@ void epoch_domain::retire(record& r, const retired& entry) noexcept {
     b.epoch = r.announced.load(std::memory_order_relaxed) >> 1U;
     r.retired.store(r.retired.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     b.add(entry);
+    r.current_frees += static_cast<std::uint32_t>(std::min(bytes, bag::heavy_bytes));
     if (b.count % bag::many == 0 && b.is_large()) is_due = true;
   }
-  if (!is_due) return;
+  if (is_due) advance_and_collect(r);
+}
+
+void epoch_domain::advance_and_collect(record& r) noexcept {
   try_advance();
   collect_record(r, epoch_.load(std::memory_order_acquire));  // order (4): collect, acquire
   adopt_one(r);

@@ -28,7 +28,7 @@
 // olc_btree.hpp. A full leaf shares with a neighbour before it is split.
 //
 // A map with few entries has them in a first leaf of half the size, and no root. When that is full, its entries move to a
-// leaf of the usual size, the root.
+// leaf of the usual size, the root. An empty one stays, as in tree.hpp.
 //
 // Invariants: (B1) to (B3) of tree.hpp, (H1) to (H7) of hashed_leaf.hpp.
 //   (F1) A map has a root, or a first leaf, or is empty. What the anchor and `first_` lead to changes with the lock of the
@@ -512,42 +512,11 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     if (only->is_full(held.here.guard)) {
       only->give_all(held.here.guard, *fresh.get(), exclusive_access{});
       this->anchor_.root.set(held.above, fresh.release());
-      unlink_first(guard, held, *only);
+      first_.set(held.above, nullptr);
+      held.here.release_obsolete();
+      this->store_.template retire<first_leaf, memory_role::other>(guard, only);
     }
     return true;
-  }
-  /// After an erase.
-  [[gnu::always_inline]] void tidy(guard_type& guard, const stored key, const outcome& done) noexcept {
-    base::tidy(guard, key, done);
-    if (done.left == 0) [[unlikely]]
-      drop_first(guard);
-  }
-  /// Drops the first leaf if it is empty.
-  [[gnu::noinline]] void drop_first(guard_type& guard) noexcept {
-    try {
-      guard.reserve(retirements_of_first);
-    } catch (const std::bad_alloc&) {
-      return;  // it stays
-    }
-    for (backoff pause; !try_drop_first(guard);) pause.wait();
-  }
-  /// False if a writer came between.
-  bool try_drop_first(guard_type& guard) noexcept {
-    const section above_seen = this->anchor_.lock.read();
-    first_leaf* const only = first_.get(above_seen);
-    if (only == nullptr) return true;
-    const place at = place_of(*only, above_seen);
-    if (only->count(at.here) != 0) return true;
-    held_place held(at, *only);
-    const bool is_empty = held && only->count(held.here.guard) == 0;
-    if (is_empty) unlink_first(guard, held, *only);
-    return is_empty;
-  }
-  /// The caller has reserved room for its retirement.
-  void unlink_first(guard_type& guard, held_place& held, first_leaf& only) noexcept {
-    first_.set(held.above, nullptr);
-    held.here.release_obsolete();
-    this->store_.template retire<first_leaf, memory_role::other>(guard, &only);
   }
 
  private:

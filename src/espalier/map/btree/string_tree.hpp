@@ -50,7 +50,8 @@
 //                     a quarter lacks the parent's prefix:   a leaf for those before or behind the parent
 //   renew a leaf      a third of its memory was that of records that are erased: a leaf with the others
 //   inner node full   a large one in the place of a small one; two in the place of a large one
-//   merge             two neighbouring leaves become one; an empty leaf goes; so does a node with one child
+//   merge             two neighbouring leaves become one; an empty leaf goes, but the last one; so does a node with
+//                     one child
 //
 // Locks are taken from above to below, by upgrades that do not wait. So there is no deadlock.
 //
@@ -185,7 +186,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       if (!at) continue;
       if (at->node == nullptr) {
         if (!wanted.insert_where_absent) return {};
-        make_block(fresh, key);  // or an empty leaf might stay
+        make_block(fresh, key);  // or an empty leaf would be there where it fails
         plant(*at);
         continue;
       }
@@ -733,7 +734,6 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     if (at->node == nullptr) return false;
     if (at->node->level != 0) return drop_parent(guard, *at);
     leaf& sparse = at->as_leaf();
-    if (at->up.of == nullptr && sparse.count() == 0) return drop_root(guard, *at);
     if (at->up.of != nullptr && sparse.count() <= leaf::sparse &&
         as_inner(*at->up.of, [&](auto& in) { return merge_below(guard, *at, in, sparse); }))
       return true;
@@ -762,16 +762,6 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       held.release_obsolete();
       this->retire_node(guard, &in);
     });
-    return true;
-  }
-  /// An empty map has no leaf.
-  bool drop_root(guard_type& guard, const place& at) {
-    locked_place held = lock(at);
-    if (held && at.as_leaf().count() != 0) held.release_unchanged();
-    if (!held) return true;
-    anchor_.root.set(held.up, nullptr);
-    held.release_obsolete();
-    this->retire_node(guard, &at.as_leaf());
     return true;
   }
   /// Merges a leaf with a neighbour if both fill three quarters of one, or removes it if it is empty.

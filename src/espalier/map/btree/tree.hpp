@@ -49,7 +49,7 @@
 //   (B2) A node that is not linked is obsolete. It becomes so under its parent's guard, before the parent's version
 //        changes. (In a transaction no other thread is between the two.)
 //   (B3) All leaves have the same depth. A node is full, sparse or empty only until a later update of its range; nothing
-//        depends on that.
+//        depends on that. The last leaf stays when it is empty: to retire it would take a list of as many bytes.
 //
 // Reclamation. The merge that unlinks the right node retires it after its step, and so does the one that unlinks a root
 // that has a single child. (I1) The parent held the only pointer, or the anchor. (I2) They hold the guard of what they
@@ -285,6 +285,9 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// After an erase.
   [[gnu::always_inline]] void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
     if (done.left != leaf::sparse && done.left != 0) [[likely]]
+      return;
+    // A hint: without neighbours there is nothing to merge, and nothing to reserve for.
+    if (const node_base* const root = anchor_.root.get(unvalidated{}); root == nullptr || root->level == 0)
       return;
     try {
       guard.reserve(merged_most + holder::retirements);
@@ -616,12 +619,11 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     return at.node == nullptr || as_itself(*at.node, [&](const auto& n) { return n.is_full(at.here); });
   }
 
-  /// Whether a node is sparse and has a neighbour, or is a root without an entry or with a single child.
+  /// Whether a node is sparse and has a neighbour, or is a root with a single child.
   [[nodiscard]] static bool is_mergeable(const place& at) noexcept {
     if (at.node == nullptr) return false;
     if (at.parent == nullptr)
-      return at.node->level == 0 ? at.as_leaf().count(at.here) == 0
-                                 : static_cast<inner*>(at.node)->children.get(at.here) == 1;
+      return at.node->level != 0 && static_cast<inner*>(at.node)->children.get(at.here) == 1;
     if (at.parent->children.get(at.above) < 2) return false;
     return as_itself(*at.node, [&](const auto& n) { return n.is_sparse(at.here); });
   }
@@ -728,25 +730,17 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     const auto at = first_on_the_way(key, is_mergeable);
     if (!at) return {};
     if (!at->is_wanted) return {.settled = true};
+    if (at->parent == nullptr) return {.unlinked = drop_root(*at, *static_cast<inner*>(at->node))};
     return {.unlinked = as_itself(*at->node, [&](auto& sparse) {
-              return at->parent == nullptr
-                         ? drop_root(*at, sparse)
-                         : merge_or_even_with(*at, sparse, at->index == 0 ? 1 : at->index - 1);
+              return merge_or_even_with(*at, sparse, at->index == 0 ? 1 : at->index - 1);
             })};
   }
 
-  /// Makes the only child of the root the root, or the map empty if the root is an empty leaf. Returns the former root,
-  /// or null if a writer came between.
-  template <class Node>
-  node_base* drop_root(const place& at, Node& root) noexcept {
-    held_place<Node> held(at, root);
+  /// Makes the only child of the root the root. Returns the former root, or null if a writer came between.
+  node_base* drop_root(const place& at, inner& root) noexcept {
+    held_place<inner> held(at, root);
     if (!held) return nullptr;
-    node_base* below = nullptr;
-    if constexpr (std::is_same_v<Node, inner>)
-      below = root.child[0].get(held.here.guard);
-    else if (root.count(held.here.guard) != 0)  // as in try_split()
-      return nullptr;
-    anchor_.root.set(held.above, below);
+    anchor_.root.set(held.above, root.child[0].get(held.here.guard));
     held.here.release_obsolete();
     return &root;
   }
