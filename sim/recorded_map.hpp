@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -29,6 +30,11 @@ class recorded_operations {
   [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> find(Guard&... guard, std::uint64_t key) {
     log_.begin(map_operation::find, key);
     return ended(find_in(map_, guard..., key));
+  }
+  /// A find that is one of a batch.
+  [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> find_together(Guard&... guard, std::uint64_t key) {
+    log_.begin(map_operation::find, key);
+    return ended(find_together_in(map_, guard..., key));
   }
   [[gnu::no_sanitize_thread]] bool contains(Guard&... guard, std::uint64_t key) {
     log_.begin(map_operation::contains, key);
@@ -105,6 +111,16 @@ class recorded_operations {
   [[gnu::noinline]] static std::optional<mapped_type> find_in(Map& map, Guard&... guard, std::uint64_t key) {
     return map.find(guard..., Codec::encode_key(key));
   }
+  [[gnu::noinline]] static std::optional<mapped_type> find_together_in(Map& map, Guard&... guard,
+                                                                       std::uint64_t key) {
+    const auto encoded = Codec::encode_key(key);
+    const std::remove_cvref_t<typename Map::key_view> sought(encoded);
+    std::optional<mapped_type> found;
+    const std::size_t present = map.find_batch(guard..., std::span(&sought, 1), std::span(&found, 1));
+    require(present == std::size_t{found.has_value()},
+            "a batch has found another number of keys than it says");
+    return found;
+  }
 
   [[gnu::no_sanitize_thread]] bool ended(bool result) {
     log_.end(result);
@@ -160,10 +176,11 @@ class recorded : recorded_operations<Map, Codec>, recorded_operations<Map, Codec
 
   // The contract's operations, with a guard of the map or without.
   using guarded::contains, guarded::erase, guarded::exchange, guarded::extract, guarded::find,
-      guarded::insert, guarded::insert_or_assign, guarded::reverse_scan, guarded::scan, guarded::update;
+      guarded::find_together, guarded::insert, guarded::insert_or_assign, guarded::reverse_scan,
+      guarded::scan, guarded::update;
   using plain::all;
-  using plain::contains, plain::erase, plain::exchange, plain::extract, plain::find, plain::insert,
-      plain::insert_or_assign, plain::reverse_scan, plain::scan, plain::update;
+  using plain::contains, plain::erase, plain::exchange, plain::extract, plain::find, plain::find_together,
+      plain::insert, plain::insert_or_assign, plain::reverse_scan, plain::scan, plain::update;
 
   /// Call when all threads have ended. Fails the run if the history, which includes the map's present contents, is not
   /// linearizable, if size() is wrong, if check_invariants() reports a fault, or if the map holds blocks that it does

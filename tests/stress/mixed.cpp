@@ -188,7 +188,10 @@ class worker {
     dog_.begin(number_, what, k);
     switch (what) {
       case map_operation::find:
-        if (const std::optional<value> v = with.find(k)) saw(k, *v);
+        if (random_.below(4) == 0)
+          find_batch(with, k);
+        else if (const std::optional<value> v = with.find(k))
+          saw(k, *v);
         break;
       case map_operation::contains:
         static_cast<void>(with.contains(k));
@@ -221,6 +224,20 @@ class worker {
       case map_operation::reverse_scan:
         break;
     }
+  }
+
+  /// Of some keys from that one on, one after the other, as the batch finds them.
+  void find_batch(operations& with, key k) {
+    std::array<key, 5> keys;
+    for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = (k + i) % settings_.keys;
+    std::array<std::optional<value>, keys.size()> found;
+    std::size_t present = with.find_batch(keys, found);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (!found[i]) continue;
+      saw(keys[i], *found[i]);
+      --present;
+    }
+    if (present != 0) fail("a batch has found another number of keys than it says");
   }
 
   /// An update that stores always, toggles presence, or stores only where there is a value.
@@ -482,6 +499,17 @@ ESPALIER_CHECK(stress, keys_that_stay) {
         });
         there = there && next == keys + 1;
         if (!there) wrong[t] = "a scan from " + std::to_string(k) + " misses a key that is always there";
+      } else if (what == map_operation::contains) {
+        std::array<key, 4> together;
+        for (std::size_t j = 0; j < together.size(); ++j) together[j] = (k + j) % keys;
+        std::array<std::optional<value>, together.size()> found;
+        with.find_batch(together, found);
+        for (std::size_t j = 0; j < together.size(); ++j) {
+          there = found[j] ? *found[j] % keys == together[j] : together[j] % 2 == 0;
+          if (!there && wrong[t].empty())
+            wrong[t] = "a batch misses key " + std::to_string(together[j]) + " that is always there";
+        }
+        there = with.contains(k);
       } else if (what == map_operation::update) {
         const auto f = [&](std::optional<value> now) {
           return stays || !now ? std::optional(v) : std::nullopt;

@@ -115,7 +115,8 @@ void erases_of_a_range(sim::scene& s) {
 
 // Scans of a leaf that is ordered: the second scan has made it so.
 
-std::vector<std::uint64_t> keys_of(const narrow_map& map) {
+template <class Map>
+std::vector<std::uint64_t> keys_of(const Map& map) {
   std::vector<std::uint64_t> all;
   map.scan(0, [&all](std::uint64_t k, std::uint64_t v) {
     sim::require(k == v, "a scan visits a key with the value of another one");
@@ -173,6 +174,22 @@ void scan_beside_an_erase_of_a_later_entry(sim::scene& s) {
   s.thread("scans", [&map] {
     for (const std::uint64_t k : keys_of(map))
       sim::require(k <= 5 || (k >= 10 && k < 13), "a scan visits a key that no thread inserts");
+  });
+}
+/// More inserts than an order remembers, and scans that make another one, while a scan goes by the former one.
+void scan_beside_another_order(sim::scene& s) {
+  auto& map = s.make<ordered_map<std::uint64_t, std::uint64_t>::with_fanout<16>>();
+  for (std::uint64_t k = 40; k <= 50; ++k) map.insert(k, k);
+  for (std::uint64_t k = 44; k <= 50; ++k) map.erase(k);  // it has no first leaf any more
+  for (unsigned i = 0; i < 2; ++i) keys_of(map);
+  s.thread("changes", [&map] {
+    for (std::uint64_t k = 1; k <= 7; ++k) map.insert(k, k);
+    for (unsigned i = 0; i < 2; ++i) keys_of(map);
+  });
+  s.thread("scans", [&map] {
+    const std::vector<std::uint64_t> all = keys_of(map);
+    for (std::uint64_t k = 40; k <= 43; ++k)
+      sim::require(std::ranges::count(all, k) == 1, "a scan misses an entry");
   });
 }
 /// With values of 4 bytes finds read key and value in two steps.
@@ -235,6 +252,23 @@ struct looked_into : narrow_map {
                    "a leaf is marked where no threads meet, or is not where they do");
     }
   }
+  /// As an operation that has failed so often that it marks the leaf.
+  void insert_and_mark(std::uint64_t key) {
+    auto guard = pin();
+    const change wanted{.insert_where_absent = true, .word = key};
+    applying step{*this, key, wanted, attempts_where_threads_meet};
+    for (unsigned failed = 0;;) {
+      const std::optional<outcome> done = step();
+      if (!done) {
+        sim::require(++failed < 1000, "a leaf is said to change, and no thread changes it");
+        sim::wait_for_others();
+      } else if (done->what == effect::full) {
+        static_cast<void>(apply_or_make_room(guard, key, wanted));
+      } else {
+        return;
+      }
+    }
+  }
   /// Where a change was in vain, later ones need no lock to find that they are, until entries move.
   void require_search_first(std::uint64_t key, const change& in_vain) {
     leaf& of_keys = leaf_of_zero();
@@ -264,6 +298,20 @@ void searches_first_where_a_change_was_in_vain(sim::scene& s) {
 void marks_where_threads_meet(sim::scene& s) {
   auto& map = s.make<looked_into>();
   s.thread("inserts", [&map] { map.require_marks(); });
+}
+/// A leaf is marked while another thread splits it.
+void marks_beside_a_split(sim::scene& s) {
+  auto& map = s.make<looked_into>();
+  for (std::uint64_t k = 10; k <= 17; ++k) map.insert(k, k);
+  s.thread("inserts and marks", [&map] { map.insert_and_mark(5); });
+  s.thread("splits", [&map] { map.insert(18, 18); });
+  s.thread("finds", [&map] {
+    for (const std::uint64_t k : {10U, 17U}) sim::require(map.contains(k), "a find misses an entry");
+  });
+  s.at_end([&map] {
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+    for (const std::uint64_t k : {5, 10, 17, 18}) sim::require(map.contains(k), "a key is lost");
+  });
 }
 /// The insert is the first one that passes a full group.
 void find_of_what_a_scan_has_visited(sim::scene& s) {
@@ -478,6 +526,8 @@ void explore_all(scenes& all) {
   all.run("scan_beside_an_erase_of_a_later_entry", scan_beside_an_erase_of_a_later_entry);
   all.run("scan_beside_an_erase_of_a_later_first_entry", scan_beside_an_erase_of_a_later_first_entry, {}, 2);
   all.run_alone("scan_ends_at_each_entry", scan_ends_at_each_entry);
+  all.run("scan_beside_another_order", scan_beside_another_order, once, 2);
+  all.run("marks_beside_a_split", marks_beside_a_split, {}, 4);
   all.run_alone("marks_where_threads_meet", marks_where_threads_meet);
   all.run_alone("searches_first_where_a_change_was_in_vain", searches_first_where_a_change_was_in_vain);
   all.run("scan_beside_a_split", scan_beside_a_split, once, 4);

@@ -26,6 +26,7 @@ struct player {
 
 void print(std::ostream& out, const step& s) {
   out << to_string(s.kind) << '(' << s.key;
+  if (s.kind == map_operation::find && s.value == find_together) out << ", of a batch";
   if (stores_value(s.kind)) out << (s.kind == map_operation::update ? ", +" : ", ") << s.value;
   if (is_scan(s.kind) && s.value != std::numeric_limits<std::uint64_t>::max()) out << ", at most " << s.value;
   out << ')';

@@ -14,6 +14,7 @@ constexpr std::uint64_t some_value = 0;
 using steps = std::vector<step>;
 
 step find(std::uint64_t key) { return {map_operation::find, key, 0}; }
+step find_in_batch(std::uint64_t key) { return {map_operation::find, key, find_together}; }
 step contains(std::uint64_t key) { return {map_operation::contains, key, 0}; }
 step insert(std::uint64_t key) { return {map_operation::insert, key, some_value}; }
 step assign(std::uint64_t key) { return {map_operation::insert_or_assign, key, some_value}; }
@@ -163,6 +164,16 @@ void add_one_writer(collection& c) {
          of({10, 20}, {{assign(20), assign(15), erase(10)}, {find(20), find(15)}, {contains(10), scan(15)}}),
          of({1}, {{erase(1), insert(2), insert(1)}, {find(1), find(2)}, {scan()}}),
          of({50, 20, 80, 60, 70}, {{erase(50), erase(80)}, {find(60), find(80)}, {scan(), scan()}})});
+}
+
+/// Batches search by ways of their own.
+void add_batches(collection& c) {
+  c.add("find_of_a_batch_beside_changes",
+        {of({10, 20, 30},
+            {{find_in_batch(20), find_in_batch(30)}, {erase(10), insert(25)}, {assign(20), insert(15)}}),
+         of({10, 20, 30, 40}, {{find_in_batch(30), find_in_batch(20)}, {erase(40), erase(10), erase(20)}}),
+         of({10}, {{insert(5), find_in_batch(5)}, {erase(10), insert(15)}, {find_in_batch(15)}})})
+      .weight = 0.5;
 }
 
 /// Overwrites a value, concurrently with every other operation on its key.
@@ -396,6 +407,7 @@ std::vector<scenario> written_scenarios() {
   add_leaves(c);
   add_neighbours(c);
   add_one_writer(c);
+  add_batches(c);
   add_values(c);
   add_returning_keys(c);
   add_scans(c);

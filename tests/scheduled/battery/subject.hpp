@@ -17,9 +17,10 @@ struct step {
   map_operation kind;
   std::uint64_t key;
   /// insert, insert_or_assign, exchange: the value. update: the amount to add. scan, reverse_scan: the maximal number of
-  /// entries to visit.
+  /// entries to visit. find: find_together for one of a batch.
   std::uint64_t value;
 };
+inline constexpr std::uint64_t find_together = 1;
 
 /// A map in a scene; all its operations are recorded.
 class subject {

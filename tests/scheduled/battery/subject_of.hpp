@@ -39,7 +39,10 @@ class subject_of final : public subject {
   [[gnu::no_sanitize_thread]] void play_one(const step& s, Guard&... guard) {
     switch (s.kind) {
       case map_operation::find:
-        map_.find(guard..., s.key);
+        if (s.value == find_together)
+          map_.find_together(guard..., s.key);
+        else
+          map_.find(guard..., s.key);
         break;
       case map_operation::contains:
         map_.contains(guard..., s.key);
