@@ -85,6 +85,7 @@ enum class failure_kind : std::uint8_t {
   livelock,
   exception,
   signal,
+  no_end,  // of a part that has no steps: the scene's set-up or end, or a loop without an access to memory
 };
 
 [[nodiscard]] std::string_view to_string(failure_kind kind) noexcept;

@@ -1,6 +1,7 @@
 #include "sim/schedule/exploration.hpp"
 
 #include <sys/single_threaded.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <csignal>
@@ -86,6 +87,41 @@ class signal_guard {
   struct sigaction old_[std::size(numbers)]{};
 };
 
+void on_no_end(int number) {
+  if (active != nullptr) active->has_no_end();
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
+/// During its lifetime, a program without an end is a finding. Steps are counted; what has none is limited by processor time:
+/// many times what a run takes.
+class end_guard {
+ public:
+  end_guard() {
+    struct sigaction action{};
+    action.sa_handler = on_no_end;
+    action.sa_flags = SA_ONSTACK | SA_NODEFER;
+    sigaction(SIGPROF, &action, &old_);
+    set(most_seconds);
+  }
+  end_guard(const end_guard&) = delete;
+  end_guard& operator=(const end_guard&) = delete;
+  ~end_guard() {
+    set(0);
+    sigaction(SIGPROF, &old_, nullptr);
+  }
+
+ private:
+  static constexpr time_t most_seconds = 60;
+  static void set(time_t seconds) {
+    itimerval left{};
+    left.it_value.tv_sec = seconds;
+    setitimer(ITIMER_PROF, &left, nullptr);
+  }
+
+  struct sigaction old_{};
+};
+
 std::string describe_access(const access& a) {
   const char* const verb = is_write(a.kind) ? "writes" : "reads";
   return std::string(verb) + ' ' + std::to_string(a.bytes) + " bytes";
@@ -137,6 +173,7 @@ std::optional<run_failure> exploration::run(strategy& choose_by, const run_condi
   asleep_ = 0;
   sleeps_ = 0;
 
+  const end_guard limit;
   open_scene s(*contents_);
   set_up(s);
   if (failure_) return failure_;
@@ -173,21 +210,25 @@ std::optional<run_failure> exploration::run(strategy& choose_by, const run_condi
   return failure_;
 }
 
-void exploration::set_up(scene& s) {
+void exploration::run_outside_threads(const char* part, const std::function<void()>& body) {
   active = this;
-  try {
-    const program_code scope(*this, false);
-    build_(s);
-  } catch (const std::exception& e) {
-    fail(failure_kind::exception, std::string("an exception left the scene's set-up: ") + e.what());
+  if (setjmp(outside_) == 0) {
+    try {
+      const program_code scope(*this, false);
+      body();
+    } catch (const std::exception& e) {
+      fail(failure_kind::exception, std::string("an exception left the scene's ") + part + ": " + e.what());
+    }
   }
   active = nullptr;
 }
 
+void exploration::set_up(scene& s) {
+  run_outside_threads("set-up", [&] { build_(s); });
+}
+
 void exploration::take_down(scene&) {
-  active = this;
-  try {
-    const program_code scope(*this, false);
+  run_outside_threads("end", [&] {
     for (const auto& check : contents_->checks) {
       check();
       if (failure_) break;
@@ -199,10 +240,7 @@ void exploration::take_down(scene&) {
       contents_->checks.clear();
       contents_->cleanups.clear();
     }
-  } catch (const std::exception& e) {
-    fail(failure_kind::exception, std::string("an exception left the scene's end: ") + e.what());
-  }
-  active = nullptr;
+  });
   if (failure_ || !options_.leaks_fail) return;
   const auto left = heap_.live();
   if (!left.empty()) {
@@ -418,6 +456,22 @@ void exploration::crashed(int signal) {
     failure_ = std::move(found);
   }
   fibers_.leave_from_signal();
+}
+
+void exploration::has_no_end() {
+  here = {};
+  if (!failure_) {
+    failure_ = run_failure{failure_kind::no_end,
+                           in_program() ? "the thread does not end, and takes no step"
+                                        : "the set-up or the end of the scene does not end",
+                           fibers_.current(),
+                           steps_,
+                           {},
+                           std::nullopt,
+                           std::nullopt};
+  }
+  if (in_program()) fibers_.leave_from_signal();
+  std::longjmp(outside_, 1);
 }
 
 // The program's side.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csetjmp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -90,6 +91,8 @@ class exploration final : public world {
   void fail(failure_kind kind, std::string what, const block_record* block = nullptr);
   void retired(const void* detached);
   [[noreturn]] void crashed(int signal);
+  /// The run has used more processor time than it may, or says so itself (SIGPROF).
+  [[noreturn]] void has_no_end();
   [[nodiscard]] bool in_program() const noexcept { return fibers_.current() != fibers::none; }
 
  private:
@@ -97,6 +100,8 @@ class exploration final : public world {
 
   void set_up(scene& s);
   void take_down(scene& s);
+  /// Runs a part of the program that belongs to no thread. What it throws is a failure of this part.
+  void run_outside_threads(const char* part, const std::function<void()>& body);
   unsigned finished(unsigned id);
   /// Lets the strategy choose among the ready agents until it chooses a fiber; returns that fiber's number.
   unsigned choose();
@@ -131,6 +136,7 @@ class exploration final : public world {
   std::uint64_t sleeps_ = 0;       // in this run
   std::optional<run_failure> failure_;
   std::optional<weak_memory::race> raced_with_;
+  std::jmp_buf outside_;  ///< where such a part is left that has no end
 };
 
 }  // namespace espalier::sim

@@ -331,16 +331,17 @@ std::shared_ptr<const exploration_failure> made_readable(exploration& e, const r
 }  // namespace
 
 std::string_view to_string(failure_kind kind) noexcept {
-  constexpr std::array<std::string_view, 9> names{"a requirement does not hold",
-                                                  "use of memory that is not allocated",
-                                                  "wrong free",
-                                                  "wrong retirement",
-                                                  "leak",
-                                                  "data race",
-                                                  "livelock",
-                                                  "exception",
-                                                  "crash"};
-  static_assert(names.size() == static_cast<std::size_t>(failure_kind::signal) + 1);
+  constexpr std::array<std::string_view, 10> names{"a requirement does not hold",
+                                                   "use of memory that is not allocated",
+                                                   "wrong free",
+                                                   "wrong retirement",
+                                                   "leak",
+                                                   "data race",
+                                                   "livelock",
+                                                   "exception",
+                                                   "crash",
+                                                   "a schedule without an end"};
+  static_assert(names.size() == static_cast<std::size_t>(failure_kind::no_end) + 1);
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -390,7 +391,7 @@ exploration_report explore(std::string_view name, const exploration_options& opt
     if (!failure) continue;
     recorded_run recorded{std::string(name), conditions, e.decisions()};
     if (e.transactions_of_run().begun == 0) recorded.conditions.spurious_aborts = 0;
-    if (failure->kind != failure_kind::livelock)
+    if (failure->kind != failure_kind::livelock && failure->kind != failure_kind::no_end)
       recorded.decisions = shrink(e, conditions, failure->kind, std::move(recorded.decisions));
     report.failure = made_readable(e, *failure, recorded, report.runs, by.name());
     break;

@@ -1,7 +1,5 @@
 #include "mutants/driver.hpp"
 
-#include <sys/time.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -15,8 +13,6 @@ namespace {
 
 /// Many times as often as unchanged code asks in a schedule.
 constexpr std::uint64_t most_questions = 3'000'000;
-/// Many times what they take.
-constexpr time_t most_seconds = 60;
 
 std::uint64_t questions = 0;  // in this schedule
 std::uint32_t chosen_mutant = 0;
@@ -32,12 +28,7 @@ std::string_view only_scene;
   return mutant == chosen_mutant;
 }
 
-void schedule_begins() {
-  questions = 0;
-  itimerval left{};
-  left.it_value.tv_sec = most_seconds;
-  setitimer(ITIMER_PROF, &left, nullptr);
-}
+void schedule_begins() { questions = 0; }
 
 void scenes::run(std::string_view name, const std::function<void(sim::scene&)>& build,
                  sim::exploration_options how, double share) {

@@ -28,9 +28,9 @@ struct round_result {
   std::string text;
 };
 
-/// To be called when a schedule is set up. SIGPROF ends one that has no end, with the process: the explorer counts the steps
-/// of threads, but not what a scene does before and after them. So the driver counts how often the code asks which
-/// mutant it is. A loop that does not ask ends after much processor time.
+/// To be called when a schedule is set up. SIGPROF tells the explorer that one has no end: it counts the steps of threads, but
+/// not what a scene does before and after them. So the driver counts how often the code asks which mutant it is. A loop that
+/// does not ask ends after much processor time.
 void schedule_begins();
 
 /// Runs scenes one after the other.
