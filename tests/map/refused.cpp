@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -36,6 +37,8 @@ constexpr std::size_t made = sizeof(Map);
 constexpr auto vector = made<ordered_map<std::vector<int>, int>>;
 // refused: a key is a number
 constexpr auto wide_string = made<ordered_map<std::wstring, int>>;
+// refused: take std::string as the key, which is asked by std::string_view
+constexpr auto view = made<ordered_map<std::string_view, int>>;
 // refused: std::pair and std::tuple are not
 constexpr auto pair = made<ordered_map<std::pair<int, int>, int>>;
 // refused: std::pair and std::tuple are not

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -83,9 +85,18 @@ struct choices<First, std::less<Key>> {
   using order = First;
 };
 
+/// Views of what another object owns. Copies of erased keys would read what is freed.
 template <class Key>
-concept supported_key = std::is_same_v<Key, std::string> ||
-                        (std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key>);
+inline constexpr bool is_view = false;
+template <class Char, class Order>
+inline constexpr bool is_view<std::basic_string_view<Char, Order>> = true;
+template <class T, std::size_t Extent>
+inline constexpr bool is_view<std::span<T, Extent>> = true;
+
+template <class Key>
+concept supported_key =
+    std::is_same_v<Key, std::string> ||
+    (std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key> && !is_view<Key>);
 
 template <class Key, class Value, class Compare>
 concept supported = supported_key<Key> && map_value<Value> && orders<Compare, Key>;
@@ -125,6 +136,10 @@ class ordered_map : public btree::ordered_map_of<
   using order = typename btree::choices<Traits, Compare>::order;
   using base = typename btree::ordered_map_of<ordered_map, Key, Value,
                                               completed_traits<policies, btree_traits>, order, Fanout>::type;
+  static_assert(
+      !btree::is_view<Key>,
+      "a view does not keep the text that it shows, and the map has copies of keys that were erased: "
+      "take std::string as the key, which is asked by std::string_view");
   static_assert(btree::supported_key<Key>,
                 "a key is a number, an enumeration, a pointer, a std::string, or another type that is "
                 "trivially copyable "
