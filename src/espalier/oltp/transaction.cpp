@@ -231,15 +231,19 @@ void transaction_core::commit() {
   if (failed_ != nullptr) std::rethrow_exception(failed_);
   if (!locks()) commit_silo();
   // From here on nothing fails.
-  for (const access& a : accesses_) {
-    if (locks() && a.erased) a.of->live.store(false, std::memory_order_relaxed);  // relaxed: under its lock
+  if (has_erased_ && locks()) {
+    for (const access& a : accesses_) {
+      if (a.erased) a.of->live.store(false, std::memory_order_relaxed);  // relaxed: under its lock
+    }
   }
   for (const index_change& c : changes_) {
     if (!c.inserted) remove_from_index(c);
   }
   release_all();
-  for (const access& a : accesses_) {
-    if (a.erased) retire(a.of);
+  if (has_erased_) {
+    for (const access& a : accesses_) {
+      if (a.erased) retire(a.of);
+    }
   }
   counts_.commits.add();
   if (sampled_) {
@@ -273,6 +277,7 @@ void transaction_core::roll_back(abort_reason why) noexcept {
 }
 
 void transaction_core::release_all() noexcept {
+  if (!locks()) return;
   for (const access& a : accesses_) release(*a.of->lock, a.held);
   for (const auto& [in, held] : ends_) release(in->end_lock(), held);
 }
