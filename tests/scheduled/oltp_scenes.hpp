@@ -468,6 +468,232 @@ void order_status(scene& s) {
   });
 }
 
+/// How many jobs have a key of the range.
+template <class Jobs>
+std::uint64_t count_of(Jobs& f, oltp::transaction& t, std::uint64_t from, std::uint64_t to) {
+  std::uint64_t n = 0;
+  t.scan(f.jobs, from, to, [&](const job&) { ++n; });
+  return n;
+}
+
+/// A range is read twice. Between, another transaction inserts its last key, behind the row just below it.
+template <oltp::protocol P>
+void insert_of_the_last_key(scene& s) {
+  struct fixture : jobs_of<P> {
+    milestone looked, inserted;
+  };
+  auto& f = s.make<fixture>();
+  f.all.transact([&f](oltp::transaction& t) {
+    for (const std::uint64_t id : {1U, 9U}) t.insert(f.jobs, {id});
+  });
+  s.thread("a", [&f] {
+    std::uint64_t first = 0;
+    std::uint64_t second = 0;
+    f.all.transact([&](oltp::transaction& t) {
+      first = count_of(f, t, 0, 2);
+      f.looked.reach();
+      f.inserted.wait();
+      second = count_of(f, t, 0, 2);
+    });
+    require(first == second, "a range stays as it was");
+  });
+  s.thread("b", [&f] {
+    f.looked.wait();
+    f.all.transact([&f](oltp::transaction& t) { t.insert(f.jobs, {2}); });
+    f.inserted.reach();
+  });
+}
+
+/// A transaction inserts into a range that it has read, and so does another one.
+template <oltp::protocol P>
+void insert_beside_its_own(scene& s) {
+  struct fixture : jobs_of<P> {
+    milestone own, other;
+  };
+  auto& f = s.make<fixture>();
+  f.all.transact([&f](oltp::transaction& t) { t.insert(f.jobs, {9}); });
+  s.thread("a", [&f] {
+    std::uint64_t first = 0;
+    std::uint64_t second = 0;
+    f.all.transact([&](oltp::transaction& t) {
+      first = count_of(f, t, 0, 8);
+      t.insert(f.jobs, {3});
+      f.own.reach();
+      f.other.wait();
+      second = count_of(f, t, 0, 8);
+    });
+    require(second == first + 1, "a range has got what the transaction has inserted");
+  });
+  s.thread("b", [&f] {
+    f.own.wait();
+    f.all.transact([&f](oltp::transaction& t) { t.insert(f.jobs, {5}); });
+    f.other.reach();
+  });
+  s.thread("c", [&f] {
+    f.all.transact([&f](oltp::transaction& t) {
+      f.own.wait();
+      static_cast<void>(count_of(f, t, 6, 8));  // an insert has to lock gaps
+      f.other.wait();
+    });
+  });
+}
+
+/// A row comes into a range and leaves it between the two looks of a transaction that sees what came with it.
+template <oltp::protocol P>
+void came_and_left(scene& s) {
+  struct fixture : jobs_of<P> {
+    milestone looked, came, validates;
+  };
+  constexpr std::uint64_t state = 100;
+  auto& f = s.make<fixture>();
+  f.all.transact([&f](oltp::transaction& t) {
+    for (std::uint64_t id = state; id < state + 30; ++id) t.insert(f.jobs, {id});
+  });
+  s.thread("a", [&f] {
+    std::uint64_t rows = 0;
+    std::uint64_t kind = 0;
+    f.all.transact([&](oltp::transaction& t) {
+      rows = count_of(f, t, 0, 9);
+      f.looked.reach();
+      f.came.wait();
+      kind = t.find(f.jobs, state)->kind;
+      // Rows that are validated between that one and the range.
+      for (std::uint64_t id = state + 1; id < state + 30; ++id) static_cast<void>(t.find(f.jobs, id));
+      f.validates.reach();
+    });
+    require(rows == kind % 2, "a range and a row are of one moment");
+  });
+  s.thread("b", [&f] {
+    f.looked.wait();
+    f.all.transact([&f](oltp::transaction& t) {
+      t.insert(f.jobs, {5});
+      t.update(f.jobs, state, [](job& j) { j.kind = 1; });
+    });
+    f.came.reach();
+    f.validates.wait();
+    f.all.transact([&f](oltp::transaction& t) {
+      t.erase(f.jobs, 5);
+      t.update(f.jobs, state, [](job& j) { j.kind = 2; });
+    });
+  });
+}
+
+/// The program catches the end of an attempt that reads, and goes on.
+template <oltp::protocol P>
+void caught(scene& s) {
+  struct fixture : jobs_of<P> {
+    milestone changed, has_read;
+  };
+  auto& f = s.make<fixture>();
+  f.all.transact([&f](oltp::transaction& t) {
+    for (const std::uint64_t id : {1U, 2U}) t.insert(f.jobs, {id});
+  });
+  s.thread("a", [&f] {
+    f.all.transact([&f](oltp::transaction& t) {
+      t.update(f.jobs, 1, [](job& j) { j.kind = 1; });
+      f.changed.reach();
+      f.has_read.wait();
+    });
+  });
+  s.thread("b", [&f] {
+    bool found = false;
+    f.changed.wait();
+    f.all.transact([&](oltp::transaction& t) {
+      found = false;
+      try {
+        found = static_cast<bool>(t.find(f.jobs, 1));
+      } catch (...) {
+      }
+      f.has_read.reach();
+    });
+    require(found, "an attempt whose end was caught does not commit");
+  });
+}
+
+/// A transaction that began again is older than one that has begun since its first attempt: it waits for that one.
+template <oltp::protocol P>
+void keeps_its_age(scene& s) {
+  struct fixture : jobs_of<P> {
+    milestone holds, has_died;
+    std::atomic<bool> tries{false}, younger_holds{false};
+  };
+  auto& f = s.make<fixture>();
+  f.all.transact([&f](oltp::transaction& t) { t.insert(f.jobs, {1}); });
+  const auto change = [&f](oltp::transaction& t) { t.update(f.jobs, 1, [](job& j) { ++j.kind; }); };
+  s.thread("a", [&f, change] {
+    f.all.transact([&f, change](oltp::transaction& t) {
+      change(t);
+      f.holds.reach();
+      f.has_died.wait();
+    });
+    const bool is_younger = f.tries.load();
+    f.all.transact([&f, change, is_younger](oltp::transaction& t) {
+      change(t);
+      f.younger_holds = is_younger;
+      for (int n = 0; n < 10; ++n) wait_for_others();
+      f.younger_holds = false;
+    });
+  });
+  s.thread("b", [&f, change] {
+    f.holds.wait();
+    f.all.transact([&f, change](oltp::transaction& t) {
+      f.tries = true;
+      const bool holds = f.younger_holds.load();
+      try {
+        change(t);
+      } catch (const oltp::restart&) {
+        f.has_died.reach();
+        require(P != oltp::protocol::wait_die || !holds, "it does not die of a younger one");
+        throw;
+      }
+    });
+  });
+}
+
+/// What one transaction alone sees and leaves: undone changes, the last key of all, and rows of odd sizes.
+template <oltp::protocol P>
+void alone(scene& s) {
+  struct odd {
+    std::array<char, 3> id;
+  };
+  struct fixture : jobs_of<P> {
+    oltp::table<odd>& odds = this->all.template create_table<odd>(
+        "odds", [](const odd& o) { return std::uint64_t{0} + static_cast<unsigned char>(o.id[0]); });
+  };
+  auto& f = s.make<fixture>();
+  s.thread("a", [&f] {
+    constexpr std::uint64_t last = oltp::transaction::last_key;
+    f.all.transact([&f](oltp::transaction& t) {
+      for (const std::uint64_t id : {std::uint64_t{1}, std::uint64_t{2}, last}) t.insert(f.jobs, {id, 7});
+      t.insert(f.odds, {{'a', 'b', 'c'}});
+    });
+    f.all.transact([&f](oltp::transaction& t) {
+      const auto change = [](job& j) { ++j.kind; };
+      t.update(f.jobs, 1, change);
+      t.update(f.jobs, 1, change);
+      t.update(f.jobs, 2, change);
+      t.erase(f.jobs, 2);
+      t.roll_back();
+    });
+    std::uint64_t rows = 0;
+    f.jobs.for_each_at_rest([&](const job& j) {
+      ++rows;
+      require(j.kind == 7, "a row is as it was before what was undone");
+    });
+    require(rows == 3, "all rows are there");
+    f.all.transact([&f](oltp::transaction& t) {
+      t.erase(f.jobs, last);
+      require(!t.first(f.jobs, 5, last), "there is no row from 5 on");
+      static_cast<void>(t.find(f.odds, 'a'));
+      t.update(f.odds, 'a', [](odd& o) { o.id[1] = 'x'; });
+      const auto after_it = t.find(f.jobs, 1);
+      t.update(after_it, [](job& j) {
+        require(reinterpret_cast<std::uintptr_t>(&j) % alignof(job) == 0, "a copy of a row is aligned");
+      });
+    });
+  });
+}
+
 /// Calls visit(name, build) for each scene of a protocol.
 template <oltp::protocol P, class Visitor>
 void for_each_scene(Visitor& visit) {
@@ -487,6 +713,12 @@ void for_each_scene(Visitor& visit) {
   visit(by + ", erased and inserted", leaves_and_comes<P, true>);
   visit(by + ", undone and inserted", leaves_and_comes<P, false>);
   visit(by + ", queue", queue<P>);
+  visit(by + ", insert of the last key", insert_of_the_last_key<P>);
+  visit(by + ", insert beside its own", insert_beside_its_own<P>);
+  visit(by + ", came and left", came_and_left<P>);
+  visit(by + ", caught", caught<P>);
+  visit(by + ", keeps its age", keeps_its_age<P>);
+  visit(by + ", alone", alone<P>);
   visit(by + ", order status", order_status<P>);
 }
 template <class Visitor>
