@@ -459,7 +459,7 @@ class runtime {
     // While the line travels.
     by.of(turn) = {&to,
                    [](message& answered, std::uint32_t& first) {
-                     [[maybe_unused]] const auto result = Call::take(answered);
+                     const auto result = Call::take(answered);
                      ++first;
                    },
                    key, me.depth};
