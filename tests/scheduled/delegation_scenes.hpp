@@ -1,9 +1,15 @@
 #pragma once
 
+#include <fcntl.h>
+#include <poll.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -490,7 +496,504 @@ inline void served(scene& s) {
   s.at_end([&f] { require(f.all[0] == std::array{3, 3}, "each request runs exactly once"); });
 }
 
-/// Calls visit(name, build) for each scene.
+// What comes in a given order, in every schedule.
+
+/// Threads take turns by it.
+struct steps {
+  std::atomic<int> done{0};
+  void await(int step) const {
+    while (done.load() < step) wait_for_others();
+  }
+};
+
+/// Where only the threads of a locality serve.
+[[nodiscard]] inline options patient(std::uint32_t ring_depth) {
+  options o = hasty(ring_depth);
+  o.patience = o.spins = 1'000'000;
+  return o;
+}
+
+[[nodiscard]] inline bool is_readable(int fd) {
+  pollfd look{fd, POLLIN, 0};
+  return ::poll(&look, 1, 0) == 1;
+}
+
+/// Until the second locality has run so many operations.
+inline void poll_until(world& w, unsigned operations) {
+  while ((*w.logs)[1].length.load() != operations) {
+    if (w.threads->poll() == 0) wait_for_others();
+  }
+}
+
+/// The last thread of a locality takes the share of one that leaves.
+inline void shares_follow(scene& s) {
+  auto& w = s.make<world>(2U, 2U, patient(2));
+  auto& step = s.make<steps>();
+  s.thread("leaves", [&w, &step] {
+    w.threads->attach(1);
+    step.done = 1;
+    step.await(2);
+    w.threads->leave();
+    step.done = 3;
+  });
+  s.thread("serves", [&w, &step] {
+    step.await(1);
+    w.threads->attach(1);
+    step.done = 2;
+    step.await(4);
+    w.threads->poll();
+    require((*w.logs)[1].count(1) == 1, "the thread that is left serves all rings");
+    step.done = 5;
+    w.threads->leave();
+  });
+  s.thread("sends", w.in(0, [&w, &step] {
+    step.await(3);
+    auto sent = w.logs->execute_at(1, [](log& l) { l.add(1); });
+    step.done = 4;
+    step.await(5);
+  }));
+}
+
+/// A loop is woken in the locality to which it has come.
+inline void loop_that_moves(scene& s) {
+  auto& w = s.make<world>(2U, 2U, patient(2));
+  auto& step = s.make<steps>();
+  s.thread("loop", [&w, &step] {
+    for (const unsigned there : {1U, 0U}) {
+      w.threads->attach(there);
+      require(w.threads->arm(), "a loop without work sleeps");
+    }
+    step.done = 1;
+    step.await(2);
+    require(is_readable(w.threads->event_fd()), "a message to its locality wakes a loop");
+    w.threads->poll();
+    w.threads->leave();
+  });
+  s.thread("sends", w.in(1, [&w, &step] {
+    step.await(1);
+    auto sent = w.logs->execute_at(0, [](log& l) { l.add(1); });
+    step.done = 2;
+  }));
+}
+
+/// Each message wakes another one of the loops, also when none of those woken does anything.
+inline void loops(scene& s) {
+  auto& w = s.make<world>(2U, 2U, patient(2));
+  auto& step = s.make<steps>();
+  auto& armed = s.make<std::atomic<int>>(0);
+  auto& woken = s.make<std::atomic<int>>(0);
+  for (const char* name : {"loop", "loop too"}) {
+    s.thread(name, w.in(1, [&w, &step, &armed, &woken] {
+      require(w.threads->arm(), "a loop without work sleeps");
+      ++armed;
+      step.await(1);
+      if (is_readable(w.threads->event_fd())) ++woken;
+      ++armed;
+      step.await(2);
+      require(is_readable(w.threads->event_fd()), "each loop is woken");
+      poll_until(w, 2);
+    }));
+  }
+  s.thread("sends", w.in(0, [&w, &step, &armed, &woken] {
+    while (armed.load() != 2) wait_for_others();
+    auto one = w.logs->execute_at(1, [](log& l) { l.add(1); });
+    step.done = 1;
+    while (armed.load() != 4) wait_for_others();
+    require(woken.load() == 1, "one message wakes one loop");
+    auto two = w.logs->execute_at(1, [](log& l) { l.add(2); });
+    step.done = 2;
+  }));
+  s.at_end([&w] { w.expect(1, {1, 2}); });
+}
+
+/// A loop looks for work when it arms its descriptor, and has not been told before of what comes then.
+inline void arms(scene& s) {
+  auto& w = s.make<world>(2U, 2U, patient(2));
+  auto& step = s.make<steps>();
+  s.thread("loop", w.in(1, [&w, &step] {
+    step.await(1);
+    require(!w.threads->arm(), "a loop with work does not sleep");
+    w.threads->poll();
+    require(w.threads->arm(), "a loop without work sleeps");
+    step.done = 2;
+    step.await(3);
+    require(is_readable(w.threads->event_fd()), "a message wakes a loop");
+    w.threads->poll();
+    require(w.threads->arm(), "a loop without work sleeps");
+    require(!is_readable(w.threads->event_fd()), "a loop is told of what comes after it was armed");
+  }));
+  s.thread("sends", w.in(0, [&w, &step] {
+    auto one = w.logs->execute_at(1, [](log& l) { l.add(1); });
+    step.done = 1;
+    step.await(2);
+    auto two = w.logs->execute_at(1, [](log& l) { l.add(2); });
+    step.done = 3;
+    two.await();
+  }));
+}
+
+/// A sender has run its message when a loop arms its descriptor: the loop is told.
+inline void run_before(scene& s) {
+  auto& w = s.make<world>(2U, 2U);
+  auto& step = s.make<steps>();
+  s.thread("loop", w.in(1, [&w, &step] {
+    w.threads->poll();
+    step.done = 1;
+    step.await(2);
+    require(!w.threads->arm(), "a loop hears of what a sender has run since it last polled");
+    w.threads->poll();
+    require(w.threads->arm(), "a loop without work sleeps");
+  }));
+  s.thread("sends", w.in(0, [&w, &step] {
+    step.await(1);
+    w.note(1, 1);
+    step.done = 2;
+  }));
+}
+
+/// The same while it does so.
+inline void run_by_its_sender(scene& s) {
+  auto& w = s.make<world>(2U, 2U);
+  s.thread("loop", w.in(1, [&w] {
+    w.threads->poll();
+    while ((*w.logs)[1].length.load() == 0) {
+      if (w.threads->arm()) {
+        while (!is_readable(w.threads->event_fd())) wait_for_others();
+      }
+      w.threads->poll();
+    }
+  }));
+  s.thread("sends", w.in(0, [&w] { w.note(1, 1); }));
+}
+
+/// Operations wait, and their thread serves others on top of them: no more than it may.
+inline void frames(scene& s) {
+  options o = patient(2);
+  o.nesting = 2;
+  auto& w = s.make<world>(2U, 2U, o);
+  auto& sent = s.make<std::atomic<int>>(0);
+  auto& on_stack = s.make<std::atomic<int>>(0);
+  for (int i = 1; i <= 3; ++i) {
+    s.thread(std::string(1, static_cast<char>('a' + i)), w.in(0, [&w, &sent, &on_stack, i] {
+      auto one = w.logs->execute_at(1, [&w, &on_stack, i](log& l) {
+        require(++on_stack <= 2, "a thread serves no more operations on top of each other than it may");
+        w.note(0, i);
+        --on_stack;
+        l.add(i);
+      });
+      ++sent;
+      poll_until(w, 3);
+    }));
+  }
+  s.thread("serves", w.in(1, [&w, &sent] {
+    while (sent.load() != 3) wait_for_others();
+    poll_until(w, 3);
+  }));
+}
+
+/// Each partition has its own dedicated server.
+inline void served_by_its_own(scene& s) {
+  struct fixture {
+    dedicated_servers servers{2, false};
+    served_partitions<int> all{servers, 2};
+    std::array<std::atomic<std::uint32_t>, 2> slots{};
+    std::atomic<int> ended{0};
+  };
+  auto& f = s.make<fixture>();
+  for (const unsigned mine : {0U, 1U}) {
+    s.thread(mine == 0 ? "server" : "other server", [&f, mine] {
+      f.slots[mine] = hw::thread_slot();
+      while (f.ended.load() != 2) {
+        if (f.servers.serve(mine) == 0) wait_for_others();
+      }
+    });
+    s.thread(mine == 0 ? "client" : "other client", [&f] {
+      for (const unsigned p : {0U, 1U}) {
+        const std::uint32_t by = f.all.call_at(p, [](int&) noexcept { return hw::thread_slot(); });
+        require(by == f.slots[p].load(), "the server of a partition runs its operations");
+      }
+      ++f.ended;
+    });
+  }
+}
+
+// What one thread does alone.
+
+/// A scene of one thread, in the first of two localities.
+template <class Body>
+void alone(scene& s, const options& o, Body body) {
+  auto& w = s.make<world>(2U, o.ring_depth, o);
+  s.thread("a", w.in(0, [&w, body] { body(w); }));
+}
+
+inline void first_exception(scene& s) {
+  alone(s, hasty(2), [](world& w) {
+    int thrown = -1;
+    try {
+      w.logs->broadcast(0, [&w](log& l) -> int { throw &l == &(*w.logs)[0] ? 0 : 1; }, std::plus<int>());
+    } catch (int one) {
+      thrown = one;
+    }
+    require(thrown == 0, "a broadcast throws what the first partition has thrown");
+  });
+}
+
+/// Where it may not wait, and where a part cannot be submitted.
+inline void refused_broadcast(scene& s) {
+  struct brittle {
+    int* copies;
+    int* ran;
+    brittle(int* c, int* r) : copies(c), ran(r) {}
+    brittle(const brittle& other) : copies(other.copies), ran(other.ran) {
+      if (++*copies == 2) throw std::bad_alloc();
+    }
+    int operator()(log&) const { return ++*ran; }
+  };
+  auto& w = s.make<world>(3U, 2U);
+  s.thread("a", w.in(0, [&w] {
+    int ran = 0;
+    std::function<void(unsigned)> inside = [&](unsigned more) {
+      if (more != 0) return w.logs->call_at(0, [&](log&) { inside(more - 1); });
+      bool refused = false;
+      try {
+        w.logs->broadcast(0, [&ran](log&) { return ++ran; }, std::plus<int>());
+      } catch (const nesting_error&) {
+        refused = true;
+      }
+      require(refused && ran == 0, "a broadcast that may not wait submits nothing");
+    };
+    inside(w.threads->chosen().nesting);
+    w.threads->barrier();
+    require(ran == 0, "a broadcast that may not wait submits nothing");
+    int copies = 0;
+    bool short_of_memory = false;
+    try {
+      w.logs->broadcast(0, brittle(&copies, &ran), std::plus<int>());
+    } catch (const std::bad_alloc&) {
+      short_of_memory = true;
+    }
+    require(short_of_memory && ran == 1, "what a broadcast has submitted ends before it");
+  }));
+}
+
+inline void newest_of_a_key(scene& s) {
+  options o = hasty(4);
+  o.batch = 1;
+  alone(s, o, [](world& w) {
+    int key = 0;
+    while (w.logs->index_of(key) != 1) ++key;
+    for (const int i : {1, 2}) static_cast<void>(w.logs->execute(key, [i](log& l) { l.add(i); }));
+    require(w.logs->run_here(key, [](log& l) { return l.count(2); }) == 1, "a thread reads its last write");
+  });
+}
+
+inline void partition_of_an_operation(scene& s) {
+  alone(s, hasty(2), [](world& w) {
+    partition_variable<int> own(*w.threads, 2);
+    int key = 0;
+    while (w.logs->index_of(key) != 1) ++key;
+    w.logs->call_at(0, [&](log&) {
+      require(&own.here() == &own[0], "an operation finds the variables of its partition");
+      w.logs->call_at(1, [&](log&) {
+        require(&own.here() == &own[1], "an operation finds the variables of its partition");
+      });
+      require(&own.here() == &own[0], "an operation has its own partition after it has served");
+      w.logs->run_here(key, [](log&) {});
+      require(&own.here() == &own[0], "an operation has its own partition after it has run another one");
+    });
+  });
+}
+
+/// While an operation waits the thread takes an answer that is its own.
+inline void depth_of_a_continuation(scene& s) {
+  options o = hasty(4);
+  o.nesting = 2;
+  alone(s, o, [](world& w) {
+    bool refused = false;
+    w.logs->execute_at(1, [](log&) {}).then([&](outcome<void>) {
+      try {
+        w.logs->call_at(0, [&w](log&) { w.logs->call_at(1, [](log&) {}); });
+      } catch (const nesting_error&) {
+        refused = true;
+      }
+    });
+    w.logs->call_at(0, [&w](log&) { w.logs->call_at(1, [](log&) {}); });
+    require(!refused, "a continuation is no deeper than its operation's sender");
+  });
+}
+
+inline void turns_wrap(scene& s) {
+  alone(s, hasty(4), [](world& w) {
+    for (int i = 1; i <= 4; ++i) static_cast<void>(w.logs->execute_at(1, [i](log& l) { l.add(i); }));
+    w.threads->barrier();
+    require((*w.logs)[1].length.load() == 4, "a barrier waits for all that was submitted");
+  });
+}
+
+inline void many_rings(scene& s) {
+  s.thread("a", [] {
+    detail::member sender;
+    const std::unique_ptr<detail::ring> rings[] = {std::make_unique<detail::ring>(sender, 1, std::nullopt),
+                                                   std::make_unique<detail::ring>(sender, 1, std::nullopt),
+                                                   std::make_unique<detail::ring>(sender, 1, std::nullopt)};
+    detail::ring_table table;
+    for (std::uint32_t i = 0; i < 130; ++i) {
+      table.reserve();
+      table.add(*rings[i % 3]);
+    }
+    for (std::uint32_t i = 0; i < table.count(); ++i)
+      require(&table[i] == rings[i % 3].get(), "each ring is in its place");
+  });
+}
+
+inline void large_and_throws(scene& s) {
+  alone(s, hasty(2), [](world& w) {
+    auto thrown = w.logs->execute_at(
+        1, [room = std::array<long, 20>{}](log&) -> int { throw static_cast<int>(room[0]); });
+    bool caught = false;
+    try {
+      thrown.await();
+    } catch (int) {
+      caught = true;
+    }
+    require(caught, "an exception comes out where the operation was awaited");
+  });
+}
+
+inline void closes(scene& s) {
+  s.thread("a", [] {
+    int fd = -1;
+    {
+      runtime threads(localities::in_turn(1));
+      fd = threads.event_fd();
+      threads.leave();
+    }
+    require(fcntl(fd, F_GETFD) == -1, "a runtime closes its descriptors");
+  });
+}
+
+/// A thread alone runs its messages by looking for their results.
+inline void looks(scene& s) {
+  alone(s, hasty(2), [](world& w) {
+    auto polled = w.logs->execute_at(1, [](log& l) { l.add(1); });
+    for (int i = 0; i < 20; ++i) w.threads->poll();
+    require((*w.logs)[1].count(1) == 1, "a loop of poll() runs what no other thread does");
+    auto looked_at = w.logs->execute_at(1, [](log& l) { l.add(2); });
+    bool is_ready = false;
+    for (int i = 0; i < 20; ++i) is_ready = looked_at.is_ready();
+    require(is_ready, "a loop of is_ready() runs what no other thread does");
+  });
+}
+
+/// Each operation, and each continuation, brings about the next one without waiting.
+inline void chains(scene& s) {
+  alone(s, hasty(2), [](world& w) {
+    for (const unsigned p : {0U, 1U}) {
+      for (const bool continues : {false, true}) {
+        int ran = 0;
+        int on_stack = 0;
+        std::function<void()> next = [&] {
+          require(++on_stack <= 6, "those that nothing waits for do not pile up on the stack");
+          if (++ran < 12) {
+            if (continues)
+              w.logs->execute_at(p, [](log&) {}).then([&](outcome<void>) { next(); });
+            else
+              static_cast<void>(w.logs->execute_at(p, [&](log&) { next(); }));
+          }
+          --on_stack;
+        };
+        next();
+        for (int i = 0; i < 20; ++i) w.threads->barrier();
+        require(ran == 12, "each of them runs");
+      }
+    }
+  });
+}
+
+/// What is postponed runs in its order, at last where it is awaited, and its result comes where it is expected.
+inline void postponed(scene& s) {
+  alone(s, hasty(2), [](world& w) {
+    const auto note = [](int i) {
+      return [i](log& l) {
+        l.add(i);
+        return i;
+      };
+    };
+    int continued = 0;
+    std::function<void(unsigned)> follow = [&](unsigned more) {
+      w.logs->execute_at(0, [](log&) {}).then([&, more](outcome<void>) {
+        if (more != 1) return follow(more - 1);
+        auto one = w.logs->execute_at(0, note(1));
+        w.logs->execute_at(0, note(2)).then([&](outcome<int> result) { continued = result.get(); });
+        auto three = w.logs->execute_at(0, note(3));
+        static_cast<void>(w.logs->execute_at(0, note(4)));
+        require((*w.logs)[0].length.load() == 0, "what finds no room is postponed");
+        auto moved = std::move(three);
+        require(moved.await() == 3 && one.await() == 1, "a result comes to its operation");
+        require(continued == 2, "a continuation of what is postponed runs");
+        static_cast<void>(w.logs->execute_at(0, note(5)));
+      });
+    };
+    follow(w.threads->chosen().nesting);
+    for (unsigned i = 0; i < 5; ++i)
+      require((*w.logs)[0].entries[i].load() == static_cast<int>(i) + 1, "they run in their order");
+    w.expect(0, {1, 2, 3, 4, 5});
+  });
+}
+
+/// A result that is discarded submits an operation when it is destroyed.
+inline void parting(scene& s) {
+  struct submits {
+    world* w;
+    explicit submits(world* to) : w(to) {}
+    submits(submits&& other) noexcept : w(std::exchange(other.w, nullptr)) {}
+    ~submits() {
+      if (w != nullptr) static_cast<void>(w->logs->execute_at(1, [](log& l) { l.add(2); }));
+    }
+  };
+  alone(s, hasty(1), [](world& w) {
+    static_cast<void>(w.logs->execute_at(1, [&w](log& l) {
+      l.add(1);
+      return submits(&w);
+    }));
+    w.threads->barrier();
+    w.threads->barrier();
+    w.expect(1, {1, 2});
+  });
+}
+
+/// Calls visit(name, build) for each scene of one thread.
+template <class Visitor>
+void for_each_scene_alone(Visitor&& visit) {
+  visit("first exception", first_exception);
+  visit("refused broadcast", refused_broadcast);
+  visit("newest of a key", newest_of_a_key);
+  visit("partition of an operation", partition_of_an_operation);
+  visit("depth of a continuation", depth_of_a_continuation);
+  visit("turns wrap", turns_wrap);
+  visit("many rings", many_rings);
+  visit("large and throws", large_and_throws);
+  visit("closes", closes);
+  visit("looks", looks);
+  visit("chains", chains);
+  visit("postponed", postponed);
+  visit("parting", parting);
+}
+
+/// The same for those that come in a given order.
+template <class Visitor>
+void for_each_scene_in_order(Visitor&& visit) {
+  visit("shares follow", shares_follow);
+  visit("loop that moves", loop_that_moves);
+  visit("loops", loops);
+  visit("arms", arms);
+  visit("run before", run_before);
+  visit("run by its sender", run_by_its_sender);
+  visit("frames", frames);
+  visit("served by its own", served_by_its_own);
+}
+
+/// Calls visit(name, build) for each scene that is not one of these.
 template <class Visitor>
 void for_each_scene(Visitor&& visit) {
   visit("calls", calls);

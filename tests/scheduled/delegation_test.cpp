@@ -15,6 +15,14 @@ TEST(delegation, keeps_its_promises) {
     SCOPED_TRACE(name);
     sim::expect_kept(1500, build);
   });
+  sim::delegated::for_each_scene_in_order([](const char* name, void (*build)(sim::scene&)) {
+    SCOPED_TRACE(name);
+    sim::expect_kept(100, build);
+  });
+  sim::delegated::for_each_scene_alone([](const char* name, void (*build)(sim::scene&)) {
+    SCOPED_TRACE(name);
+    sim::expect_kept(1, build);
+  });
 }
 
 }  // namespace

@@ -9,6 +9,11 @@
 namespace espalier::mutants {
 
 void explore_all(scenes& all) {
+  // The shortest first.
+  sim::delegated::for_each_scene_alone(
+      [&](const std::string_view name, void (*build)(sim::scene&)) { all.run_alone(name, build); });
+  sim::delegated::for_each_scene_in_order(
+      [&](const std::string_view name, void (*build)(sim::scene&)) { all.run(name, build, {}, .05); });
   sim::delegated::for_each_scene([&](const std::string_view name, void (*build)(sim::scene&)) {
     all.run(name, build, {}, name == "long operation" ? 10 : 1);
   });
