@@ -1,5 +1,6 @@
 // A memoiser: an expensive function whose results are kept, in as much memory as it is given. Two threads ask for the same
-// routes; one that neither has asked for lately is forgotten, and computed again when it is needed.
+// routes: while one computes a route the other waits for it. One that neither has asked for lately is forgotten, and computed
+// again when it is needed.
 //
 // Prints:
 //   Lisbon to Riga: 3 stops

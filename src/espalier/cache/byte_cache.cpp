@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <ratio>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -58,11 +59,14 @@ std::uint64_t hash_of(std::string_view key) noexcept {
   return XXH3_64bits_withSeed(key.data(), key.size(), process_seed);
 }
 
-std::uint64_t coarse_seconds() noexcept {
+std::uint64_t nanoseconds_of(clockid_t which) noexcept {
   timespec now;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<std::uint64_t>(now.tv_sec);
+  clock_gettime(which, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * std::nano::den + static_cast<std::uint64_t>(now.tv_nsec);
 }
+
+// Of the cache's own clock.
+constexpr std::uint64_t tick_nanoseconds = std::nano::den / 16;
 
 }  // namespace
 
@@ -77,7 +81,7 @@ struct byte_cache::state {
         domain(d) {}
 
   cache_options options;
-  std::uint64_t began = coarse_seconds();
+  std::uint64_t began = nanoseconds_of(CLOCK_MONOTONIC_COARSE);
   caching::memory_budget budget;
   table entries;
   entry_log log;
@@ -116,7 +120,8 @@ struct byte_cache::state {
   [[nodiscard]] std::uint32_t now() const noexcept {
     // relaxed: seconds order nothing.
     if (options.clock != nullptr) return options.clock->load(std::memory_order_relaxed);
-    return static_cast<std::uint32_t>(coarse_seconds() - began + 1);
+    return static_cast<std::uint32_t>((nanoseconds_of(CLOCK_MONOTONIC_COARSE) - began) / tick_nanoseconds +
+                                      1);
   }
 
   [[nodiscard]] bool is_flushed(const entry& e) const noexcept {
@@ -865,6 +870,24 @@ cache_statistics byte_cache::statistics() const {
 const cache_options& byte_cache::options() const noexcept { return state_->options; }
 
 std::uint32_t byte_cache::now() const noexcept { return state_->now(); }
+
+std::uint32_t byte_cache::end_after(std::chrono::milliseconds lives) const noexcept {
+  const state& s = *state_;
+  if (lives.count() <= 0) return 0;
+  // Above this it is out of reach, and no sum below overflows.
+  if (lives >= std::chrono::years(200)) return cache_entry::never;
+  const auto left = static_cast<std::uint64_t>(lives.count());
+  std::uint64_t end = 0;
+  if (s.options.clock != nullptr) {
+    // The second that the clock shows may be over in a moment.
+    end = s.now() + 1 + (left + 999) / 1000;
+  } else {
+    // The precise clock is never behind the coarse one, by which entries end.
+    const std::uint64_t until = nanoseconds_of(CLOCK_MONOTONIC) - s.began + left * std::micro::den;
+    end = (until + tick_nanoseconds - 1) / tick_nanoseconds + 1;
+  }
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(end, cache_entry::never));
+}
 
 std::size_t byte_cache::buckets() const noexcept { return state_->entries.buckets(); }
 

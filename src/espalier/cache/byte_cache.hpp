@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -36,9 +37,9 @@ struct cache_entry {
   /// Changes with each change of the value; never 0. No two changes within 2^40 give the same one, but those that name it.
   std::uint64_t version = 0;
   std::uint32_t flags = 0;
-  /// The first second of the cache's clock at which it is gone.
+  /// The first tick of the cache's clock at which it is gone.
   std::uint32_t expires = never;
-  /// The second of the last get, to the minute; of the change that stored it, if none came.
+  /// The tick of the last get, to sixty; of the change that stored it, if none came.
   std::uint32_t accessed = 0;
   bool fetched = false;  ///< a get has seen it
   bool stale = false;    ///< marks of the user
@@ -83,7 +84,8 @@ struct cache_options {
   std::size_t largest_entry = std::size_t{1} << 20U;
   /// false: a change fails where there is no room.
   bool evicts = true;
-  /// Seconds, from the user, at least 1 and never back; null: the seconds since the cache was made, and one.
+  /// Seconds, from the user, at least 1 and never back; null: sixteenths of a second since the cache was made, and one. The
+  /// cache's own clock is good for eight years.
   const std::atomic<std::uint32_t>* clock = nullptr;
 };
 
@@ -261,8 +263,11 @@ class byte_cache {
   /// The sums are exact while no thread changes anything.
   [[nodiscard]] cache_statistics statistics() const;
   [[nodiscard]] const cache_options& options() const noexcept;
-  /// Seconds of the cache's clock.
+  /// Ticks of the cache's clock.
   [[nodiscard]] std::uint32_t now() const noexcept;
+  /// The end of what is to live so long from now on: never shorter, and by less than a tick longer than that; by less than
+  /// two if the clock is the user's. What lives for no time has ended.
+  [[nodiscard]] std::uint32_t end_after(std::chrono::milliseconds lives) const noexcept;
 
  private:
   struct erased_change {
