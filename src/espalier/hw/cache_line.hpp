@@ -4,7 +4,7 @@
 #error "Espalier is written in C++20: compile with -std=c++20 or a later standard"
 #endif
 #if !defined(__cpp_exceptions)
-#error "Espalier reports failed allocations and wrong arguments by exceptions: compile without -fno-exceptions"
+#error "Espalier reports failed allocations by exceptions: compile without -fno-exceptions"
 #endif
 
 #include <cstddef>
