@@ -13,4 +13,6 @@
 // map/map_concept.hpp lists the operations and what they promise, map/map_facade.hpp documents each.
 
 #include "espalier/hw/cache_line.hpp"  // first: it names the language level
+#include "espalier/reclaim/epoch.hpp"  // second: it names exceptions
+
 #include "espalier/map/ordered_map.hpp"

@@ -48,17 +48,31 @@ class conversation {
       if (used > input_.size()) throw std::logic_error("more input was used than there was");
       input_.erase(0, used);
       most_output = std::max(most_output, out_.size());
-      while (!out_.empty()) {
-        iovec part;
-        static_cast<void>(out_.pending(&part, 1));
-        replies.append(static_cast<const char*>(part.iov_base), part.iov_len);
-        out_.sent(part.iov_len);
-      }
+      send_all();
       closed = commands_.next() == session::step::close;
       if (commands_.next() == session::step::receive) break;
     }
     return replies;
   }
+  /// Writes a part of a large value to its place, as a server does. Returns the rest, which belongs to say().
+  std::string_view receive(std::string_view part) {
+    const auto room = commands_.room();
+    const std::size_t bytes = std::min(room.size(), part.size());
+    std::copy_n(part.data(), bytes, room.data());
+    commands_.received(bytes);
+    return part.substr(bytes);
+  }
+  /// Executes without sending replies, which wait in the output.
+  void execute(std::string_view input) {
+    if (commands_.consume(input, out_, batch_, turn) != input.size())
+      throw std::logic_error("input is left over");
+  }
+  /// The replies that wait.
+  const std::string& sent() {
+    send_all();
+    return replies;
+  }
+
   /// The replies to this alone.
   std::string ask(std::string_view input) {
     replies.clear();
@@ -75,6 +89,17 @@ class conversation {
   unsigned turn = 20;
 
  private:
+  void send_all() {
+    while (!out_.empty()) {
+      iovec part;
+      static_cast<void>(out_.pending(&part, 1));
+      // In halves: what a socket takes ends anywhere.
+      const std::size_t bytes = (part.iov_len + 1) / 2;
+      replies.append(static_cast<const char*>(part.iov_base), bytes);
+      out_.sent(bytes);
+    }
+  }
+
   session commands_;
   batch batch_;
   output out_;

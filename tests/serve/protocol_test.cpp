@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -515,6 +516,85 @@ TEST(protocol, a_value_that_is_too_large_counts_before_an_opaque_that_is_too_lon
             "CLIENT_ERROR invalid mode for ms M token\r\nHD\r\n");
   EXPECT_EQ(c.ask("ms k 70000 q O" + many(32, 'o') + "\r\n" + large + "\r\nmg k\r\n"),
             "SERVER_ERROR object too large for cache\r\nEN\r\n");
+}
+
+std::string large_value(char of) { return std::string(40'000, of); }
+
+TEST(protocol, a_large_value_comes_in_any_parts_and_by_either_way) {
+  const std::string input = "set k 7 0 40000\r\n" + large_value('a') + "\r\nget k\r\nms k 40000 c\r\n" +
+                            large_value('b') + "\r\nmg k v f s\r\nadd k 0 0 40000\r\n" + large_value('c') +
+                            "\r\nget k\r\n";
+  std::string replies;
+  for (const std::size_t part : {input.size(), std::size_t{1'000}, std::size_t{40'001}, std::size_t{17}}) {
+    for (const bool to_room : {false, true}) {
+      conversation c;
+      for (std::size_t at = 0; at < input.size(); at += part) {
+        std::string_view rest = std::string_view(input).substr(at, part);
+        if (to_room) rest = c.receive(rest);
+        if (!rest.empty()) c.say(rest);
+      }
+      if (replies.empty()) replies = c.replies;
+      EXPECT_EQ(c.replies, replies) << part << ' ' << to_room;
+      EXPECT_TRUE(c.commands().room().empty());
+    }
+  }
+  EXPECT_THAT(replies, StartsWith("STORED\r\nVALUE k 7 40000\r\n" + large_value('a') + "\r\nEND\r\nHD c"));
+  EXPECT_THAT(replies, HasSubstr("VA 40000 f0 s40000\r\n" + large_value('b') + "\r\nNOT_STORED\r\n"));
+}
+
+TEST(protocol, a_large_value_without_its_end_of_line_is_refused) {
+  conversation c;
+  c.say("set k 0 0 5\r\nsmall\r\nset k 0 0 40000\r\n" + large_value('a').substr(1));
+  EXPECT_EQ(c.ask("a!!get k\r\n"), "CLIENT_ERROR bad data chunk\r\nVALUE k 0 5\r\nsmall\r\nEND\r\n");
+}
+
+// As much as may be received at once; and a client that ends before its value frees the room.
+TEST(protocol, large_values_that_are_not_complete_leave_room_for_others) {
+  choice small;
+  small.memory.memory_limit = mebibyte * 2;
+  const byte_cache* cache = nullptr;
+  conversation stays(small);
+  cache = &stays.shared.cache();
+  stays.say("set small 0 0 1\r\nx\r\n");
+  std::vector<std::unique_ptr<session>> clients;
+  batch with(stays.shared);
+  output out;
+  std::size_t refused = 0;
+  for (int i = 0; i < 100; ++i) {
+    auto& one = *clients.emplace_back(std::make_unique<session>(stays.shared));
+    const std::string line = "set k" + std::to_string(i) + " 0 0 40000\r\n" + large_value('x').substr(1);
+    EXPECT_EQ(one.consume(line, out, with), line.size());
+    if (one.room().empty()) ++refused;
+  }
+  EXPECT_GT(refused, 70U);
+  EXPECT_LT(refused, 80U);
+  EXPECT_LE(cache->statistics().used_bytes, small.memory.memory_limit);
+  EXPECT_EQ(out.size(), refused * std::string_view("SERVER_ERROR out of memory storing object\r\n").size());
+  EXPECT_EQ(stays.ask("get small\r\n"), "VALUE small 0 1\r\nx\r\nEND\r\n");
+  clients.clear();
+  const std::string line = "set k 0 0 40000\r\n" + large_value('y') + "\r\n";
+  EXPECT_EQ(stays.ask(line), "STORED\r\n");
+}
+
+TEST(protocol, a_reply_keeps_its_large_value_whatever_becomes_of_the_entry) {
+  choice small;
+  small.memory.memory_limit = mebibyte * 2;
+  conversation reader(small);
+  reader.say("set k 0 0 40000\r\n" + large_value('a') + "\r\nset l 0 0 40000\r\n" + large_value('b') +
+             "\r\n");
+  reader.replies.clear();
+  reader.execute("get k l\r\n");
+  session writer(reader.shared);
+  batch with(reader.shared);
+  output out;
+  for (int i = 0; i < 200; ++i) {
+    const std::string set = (i == 0 ? std::string("delete l\r\nset k") : "set k" + std::to_string(i)) +
+                            " 0 0 40000\r\n" + large_value('z') + "\r\n";
+    EXPECT_EQ(writer.consume(set, out, with), set.size());
+  }
+  EXPECT_GT(reader.shared.cache().statistics().evictions, 100U);
+  EXPECT_EQ(reader.sent(), "VALUE k 0 40000\r\n" + large_value('a') + "\r\nVALUE l 0 40000\r\n" +
+                               large_value('b') + "\r\nEND\r\n");
 }
 
 TEST(protocol, a_value_that_grows_too_large_stays_as_it_was) {

@@ -3,9 +3,6 @@
 #if __cplusplus < 202002L
 #error "Espalier is written in C++20: compile with -std=c++20 or a later standard"
 #endif
-#if !defined(__cpp_exceptions)
-#error "Espalier reports failed allocations by exceptions: compile without -fno-exceptions"
-#endif
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,9 @@
 #pragma once
 
+#if !defined(__cpp_exceptions)
+#error "Espalier reports failed allocations by exceptions: compile without -fno-exceptions"
+#endif
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
