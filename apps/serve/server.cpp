@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -594,12 +595,17 @@ struct server::state {
   void pause_accepting() {
     for (const auto& accepts : accepts_) event_del(accepts.get());
     service_.accepting = false;
+    paused_at_ = std::chrono::steady_clock::now();
     counters_.add(counted::accept_pauses);
   }
 
   void resume_accepting() {
     for (const auto& accepts : accepts_) event_add(accepts.get(), nullptr);
     service_.accepting = true;
+    const auto paused = std::chrono::steady_clock::now() - paused_at_;
+    counters_.add(
+        counted::paused_us,
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(paused).count()));
   }
 
   service& service_;
@@ -612,6 +618,7 @@ struct server::state {
   std::array<event, 3> signals_{};
   std::vector<std::unique_ptr<worker>> workers_;
   std::size_t next_ = 0;
+  std::chrono::steady_clock::time_point paused_at_;
   std::atomic<bool> ends_{false};
 };
 

@@ -130,6 +130,7 @@ counts service::all_counts() {
   set(counted::found_flushed, cached.found_flushed);
   set(counted::evictions, cached.evictions);
   set(counted::evicted_unfetched, cached.evicted_unfetched);
+  set(counted::evicted_with_end, cached.evicted_with_end);
   set(counted::expired, cached.expired);
   set(counted::expired_unfetched, cached.expired_unfetched);
   return sum;
@@ -195,6 +196,7 @@ void service::show_general(output& out) {
   count("bytes_written", counted::bytes_written);
   stat(out, "limit_maxbytes", cache_.options().memory_limit);
   stat(out, "accepting_conns", accepting.load(std::memory_order_relaxed) ? 1 : 0);
+  count("time_in_listen_disabled_us", counted::paused_us);
   count("listen_disabled_num", counted::accept_pauses);
   stat(out, "threads", settings_.threads);
   count("conn_yields", counted::yields);
@@ -215,6 +217,7 @@ void service::show_general(output& out) {
 void service::show_settings(output& out) {
   const settings& s = settings_;
   stat(out, "maxbytes", cache_.options().memory_limit);
+  stat(out, "lru_crawler", "no");
   stat(out, "maxconns", s.connections);
   stat(out, "tcpport", s.port);
   stat(out, "udpport", 0);
@@ -251,6 +254,8 @@ void service::show_items(output& out) {
   if (cached.entries != 0) {
     stat(out, "items:1:number", cached.entries);
     count("items:1:evicted", counted::evictions);
+    count("items:1:evicted_nonzero", counted::evicted_with_end);
+    stat(out, "items:1:evicted_time", cached.evicted_idle);
     count("items:1:evicted_unfetched", counted::evicted_unfetched);
     count("items:1:outofmemory", counted::out_of_memory);
     count("items:1:reclaimed", counted::expired);

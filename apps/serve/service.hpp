@@ -112,11 +112,13 @@ enum class counted : std::uint8_t {
   accepted,
   rejected,
   accept_pauses,
+  paused_us,
   stored,
   found_expired,
   found_flushed,
   evictions,
   evicted_unfetched,
+  evicted_with_end,
   expired,
   expired_unfetched,
 };

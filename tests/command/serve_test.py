@@ -398,7 +398,9 @@ class Serve(Case):
         self.assertEqual(client.ask("set k 0 0 1\r\nx"), "STORED")
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limit)
         self.assertEqual(waiting.replies.readline(), b"MN\r\n")
-        self.assertNotEqual(client.stats()["listen_disabled_num"], "0")
+        found = client.stats()
+        self.assertNotEqual(found["listen_disabled_num"], "0")
+        self.assertGreater(int(found["time_in_listen_disabled_us"]), 0)
 
     def test_a_kernel_that_does_little_at_a_time(self) -> None:
         library = compiled(FICKLE_KERNEL, "-shared", "-fPIC", "-ldl")

@@ -745,11 +745,26 @@ TEST(protocol, statistics) {
     EXPECT_THAT(general, HasSubstr(std::string("STAT ") + line + "\r\n"));
   EXPECT_THAT(general, testing::EndsWith("\r\nSTAT espalier 0.0.0\r\nEND\r\n"));
   // What a Prometheus exporter of memcached reads.
-  for (const char* const name :
-       {"uptime", "time", "version", "rusage_user", "rusage_system", "bytes", "curr_items", "total_items",
-        "bytes_read", "bytes_written", "curr_connections", "total_connections", "rejected_connections",
-        "conn_yields", "listen_disabled_num", "reclaimed", "store_too_large", "store_no_memory",
-        "accepting_conns"})
+  for (const char* const name : {"uptime",
+                                 "time",
+                                 "version",
+                                 "rusage_user",
+                                 "rusage_system",
+                                 "bytes",
+                                 "curr_items",
+                                 "total_items",
+                                 "bytes_read",
+                                 "bytes_written",
+                                 "curr_connections",
+                                 "total_connections",
+                                 "rejected_connections",
+                                 "conn_yields",
+                                 "listen_disabled_num",
+                                 "time_in_listen_disabled_us",
+                                 "reclaimed",
+                                 "store_too_large",
+                                 "store_no_memory",
+                                 "accepting_conns"})
     EXPECT_THAT(general, HasSubstr(std::string("STAT ") + name + " "));
   const std::string slabs = c.ask("stats slabs\r\n");
   for (const char* const name :
@@ -757,7 +772,10 @@ TEST(protocol, statistics) {
         "free_chunks_end", "get_hits", "cmd_set", "delete_hits", "incr_hits", "decr_hits", "cas_hits",
         "cas_badval", "touch_hits"})
     EXPECT_THAT(slabs, HasSubstr(std::string("STAT 1:") + name + " "));
-  EXPECT_THAT(c.ask("stats items\r\n"), HasSubstr("STAT items:1:number "));
+  const std::string items = c.ask("stats items\r\n");
+  for (const char* const name : {"number", "evicted", "evicted_nonzero", "evicted_time", "evicted_unfetched",
+                                 "outofmemory", "reclaimed", "expired_unfetched"})
+    EXPECT_THAT(items, HasSubstr(std::string("STAT items:1:") + name + " "));
   EXPECT_THAT(c.ask("stats  settings\r\n"), HasSubstr("STAT maxconns 1024\r\n"));
   EXPECT_EQ(c.ask("stats conns\r\n"), "END\r\n");
   EXPECT_EQ(c.ask("stats reset\r\n"), "RESET\r\n");
@@ -773,6 +791,34 @@ TEST(protocol, gets_of_what_has_ended_or_was_flushed_are_counted) {
   const std::string general = c.ask("stats\r\n");
   for (const char* const line : {"get_misses 5", "get_expired 3", "get_flushed 2", "incr_misses 1"})
     EXPECT_THAT(general, HasSubstr(std::string("STAT ") + line + "\r\n"));
+}
+
+TEST(protocol, evictions_are_counted_with_what_they_end) {
+  choice with;
+  with.memory.memory_limit = byte_cache::smallest_limit;
+  conversation c(with);
+  const auto evicted = [&c](const char* what) {
+    const std::string items = c.ask("stats items\r\n");
+    const std::string name = std::string("STAT items:1:") + what + " ";
+    return std::stoul(items.substr(items.find(name) + name.size()));
+  };
+  const auto store = [&](char kind, const char* end) {
+    const std::string value = many(1000, 'x') + "\r\n";
+    for (unsigned i = 0; i < 2'000; ++i)
+      c.say("set " + std::string(1, kind) + std::to_string(i) + " 0 " + end + " 1000 noreply\r\n" + value);
+  };
+  store('a', "0");
+  EXPECT_GT(evicted("evicted"), 0U);
+  EXPECT_EQ(evicted("evicted_nonzero"), 0U);
+  EXPECT_EQ(evicted("evicted_time"), 0U);
+  c.say("debugtime 100\r\n");
+  store('b', "9000");
+  EXPECT_GT(evicted("evicted_nonzero"), 0U);
+  EXPECT_LT(evicted("evicted_nonzero"), evicted("evicted"));
+  c.say("debugtime 50\r\nset c 0 0 30000\r\n" + many(30'000, 'x') + "\r\nset d 0 0 30000\r\n" +
+        many(30'000, 'x') + "\r\nset e 0 0 30000\r\n" + many(30'000, 'x') + "\r\nset f 0 0 30000\r\n" +
+        many(30'000, 'x') + "\r\n");
+  EXPECT_EQ(evicted("evicted_time"), 50U);
 }
 
 TEST(protocol, a_dump_of_keys_has_a_limit) {

@@ -103,6 +103,8 @@ struct byte_cache::state {
 
   std::atomic<std::uint64_t> evictions{0};
   std::atomic<std::uint64_t> evicted_unfetched{0};
+  std::atomic<std::uint64_t> evicted_with_end{0};
+  std::atomic<std::uint32_t> evicted_idle{0};
   std::atomic<std::uint64_t> expired{0};
   std::atomic<std::uint64_t> expired_unfetched{0};
   std::atomic<std::uint64_t> copied{0};
@@ -185,6 +187,9 @@ struct byte_cache::state {
     entries.count(-1);
     add(evictions);
     if ((e.marks() & caching::is_fetched) == 0) add(evicted_unfetched);
+    if (e.end() != cache_entry::never) add(evicted_with_end);
+    const std::uint32_t second = now();
+    evicted_idle.store(second - e.seen(second).accessed, std::memory_order_relaxed);  // relaxed: to show
     evicted.add(hash);
     leave(e, table::location_in(f.word), &guard);
   }
@@ -859,6 +864,8 @@ cache_statistics byte_cache::statistics() const {
   r.stored = s.versions.load(std::memory_order_relaxed);
   r.evictions = s.evictions.load(std::memory_order_relaxed);
   r.evicted_unfetched = s.evicted_unfetched.load(std::memory_order_relaxed);
+  r.evicted_with_end = s.evicted_with_end.load(std::memory_order_relaxed);
+  r.evicted_idle = s.evicted_idle.load(std::memory_order_relaxed);
   r.expired = s.expired.load(std::memory_order_relaxed);
   r.expired_unfetched = s.expired_unfetched.load(std::memory_order_relaxed);
   r.copied = s.copied.load(std::memory_order_relaxed);

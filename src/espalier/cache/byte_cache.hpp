@@ -101,7 +101,9 @@ struct cache_statistics {
   std::uint64_t stored = 0;         ///< entries, ever
   std::uint64_t evictions = 0;
   std::uint64_t evicted_unfetched = 0;
-  std::uint64_t expired = 0;  ///< entries whose memory came back after their end
+  std::uint64_t evicted_with_end = 0;  ///< before their end
+  std::uint32_t evicted_idle = 0;      ///< seconds from the last get of the newest eviction, to the minute
+  std::uint64_t expired = 0;           ///< entries whose memory came back after their end
   std::uint64_t expired_unfetched = 0;
   std::uint64_t copied = 0;         ///< entries that survived the segment in which they lay
   std::uint64_t found_expired = 0;  ///< gets and changes that found an entry after its end
