@@ -538,46 +538,6 @@ void insert_beside_its_own(scene& s) {
   });
 }
 
-/// A row comes into a range and leaves it between the two looks of a transaction that sees what came with it.
-template <oltp::protocol P>
-void came_and_left(scene& s) {
-  struct fixture : jobs_of<P> {
-    milestone looked, came, validates;
-  };
-  constexpr std::uint64_t state = 100;
-  auto& f = s.make<fixture>();
-  f.all.transact([&f](oltp::transaction& t) {
-    for (std::uint64_t id = state; id < state + 30; ++id) t.insert(f.jobs, {id});
-  });
-  s.thread("a", [&f] {
-    std::uint64_t rows = 0;
-    std::uint64_t kind = 0;
-    f.all.transact([&](oltp::transaction& t) {
-      rows = count_of(f, t, 0, 9);
-      f.looked.reach();
-      f.came.wait();
-      kind = t.find(f.jobs, state)->kind;
-      // Rows that are validated between that one and the range.
-      for (std::uint64_t id = state + 1; id < state + 30; ++id) static_cast<void>(t.find(f.jobs, id));
-      f.validates.reach();
-    });
-    require(rows == kind % 2, "a range and a row are of one moment");
-  });
-  s.thread("b", [&f] {
-    f.looked.wait();
-    f.all.transact([&f](oltp::transaction& t) {
-      t.insert(f.jobs, {5});
-      t.update(f.jobs, state, [](job& j) { j.kind = 1; });
-    });
-    f.came.reach();
-    f.validates.wait();
-    f.all.transact([&f](oltp::transaction& t) {
-      t.erase(f.jobs, 5);
-      t.update(f.jobs, state, [](job& j) { j.kind = 2; });
-    });
-  });
-}
-
 /// The program catches the end of an attempt that reads, and goes on.
 template <oltp::protocol P>
 void caught(scene& s) {
@@ -715,7 +675,6 @@ void for_each_scene(Visitor& visit) {
   visit(by + ", queue", queue<P>);
   visit(by + ", insert of the last key", insert_of_the_last_key<P>);
   visit(by + ", insert beside its own", insert_beside_its_own<P>);
-  visit(by + ", came and left", came_and_left<P>);
   visit(by + ", caught", caught<P>);
   visit(by + ", keeps its age", keeps_its_age<P>);
   visit(by + ", alone", alone<P>);
