@@ -38,13 +38,13 @@ void release_at_end(void*) noexcept {
 }
 
 // Orderings
-//   (1) make (release) -> announce, make (acquire): a thread that uses key_ sees it made, and a second attempt to make
-//       it comes after a failed one.
+//   (1) make (release) -> announce, make, unmake (acquire): what uses key_ sees it made, and a second attempt to make it
+//       comes after a failed one.
 
 /// Makes a thread call release_at_end() at its end. It is a pthread key, not a thread_local object. Keys are destroyed
 /// after all thread_local objects, which may use the library in their destructors. And a key needs no memory, so that
 /// lack of memory does not end the process. The process makes the key once; threads that come while it is being made
-/// take late slots.
+/// take late slots, and so do those that come after its end.
 class end_of_thread {
  public:
   [[nodiscard]] bool announce() noexcept {
@@ -54,8 +54,14 @@ class end_of_thread {
     return state_.load(std::memory_order_acquire) == ready && pthread_setspecific(key_, this) == 0;
   }
 
+  /// No thread calls release_at_end() any more.
+  void unmake() noexcept {
+    // order (1): unmake, acquire
+    if (state_.exchange(ended, std::memory_order_acquire) == ready) pthread_key_delete(key_);
+  }
+
  private:
-  enum step : std::uint8_t { unmade, being_made, ready };
+  enum step : std::uint8_t { unmade, being_made, ready, ended };
 
   void make() noexcept {
     step seen = unmade;
@@ -70,6 +76,11 @@ class end_of_thread {
 };
 
 constinit end_of_thread ending;
+
+/// A plug-in that contains the library may be closed before its threads end: release_at_end() is then no longer mapped.
+/// It runs after the destructors of static objects, at the end of a process too. There it changes nothing: a thread that
+/// ends later keeps its slot.
+[[gnu::destructor]] void unload() noexcept { ending.unmake(); }
 
 }  // namespace
 
