@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -449,9 +450,11 @@ std::uint32_t transaction_core::read(stored_row* r, intent i) {
 
 void transaction_core::make_writable(const found& one) {
   if (!one) throw std::logic_error("oltp: there is no row to change; look whether find() has found one");
-  if (one.access >= accesses_.size() || contents(accesses_[one.access]) != one.data)
+  // As pointers: a size would be a division.
+  access* const known_access = accesses_.data() + one.access;
+  if (known_access >= std::to_address(accesses_.end()) || contents(*known_access) != one.data)
     throw std::logic_error("oltp: the row was found by another transaction, or by another attempt");
-  access& a = accesses_[one.access];
+  access& a = *known_access;
   if (a.erased) throw std::logic_error("oltp: the transaction has erased this row of " + a.of->of->name());
   if (a.changing)
     throw std::logic_error("oltp: a row of " + a.of->of->name() +
