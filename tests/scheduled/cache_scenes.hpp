@@ -577,20 +577,60 @@ inline void what_has_ended_leaves_room(scene& s) {
         ++stored;
       return stored;
     };
-    const int stored = fill("k", 50);
-    // Not from the beginning: segments end here and there.
-    for (int i = 0; i < stored; ++i) {
-      if (i % 4 != 0) touch(all.c, "k" + std::to_string(i), 5);
-    }
+    const int stored = fill("t", 5);
+    for (int i = 0; i < stored; ++i) touch(all.c, "t" + std::to_string(i), 10);
     all.clock = 5;
+    require(fill("x", 60) == 0 && get(all.c, "t0") == 'v', "a touch prolongs a life");
+    all.clock = 10;
+    const int kept = fill("k", 50);
+    require(kept >= stored - 4, "what ends after a first look makes room too");
+    // Not from the beginning: segments end here and there.
+    for (int i = 0; i < kept; ++i) {
+      if (i % 4 != 0) touch(all.c, "k" + std::to_string(i), 15);
+    }
+    all.clock = 15;
     require(fill("m", 60) >= stored / 2, "what has ended by a touch makes room");
-    for (int i = 0; i < stored; i += 4)
+    for (int i = 0; i < kept; i += 4)
       require(get(all.c, "k" + std::to_string(i)) == 'v', "what has not ended is there");
     all.clock = 50;
     require(fill("n", 60) >= stored / 8, "what ends later makes room later");
     all.clock = 60;
     all.c.reclaim_ended();
     require(all.c.statistics().entries == 0, "what has ended leaves the counts");
+  });
+}
+
+/// Of small entries, for which the table grows beyond what the limit has left.
+struct crowded_cache : keeping_cache {
+  crowded_cache() {
+    fill();
+    first = count();
+    erase_one_in(1);
+    fill();
+    second = count();
+    erase_one_in(2);
+    fill();
+    third = count();
+  }
+  void fill() {
+    while (store(c, std::to_string(next), 250, 'v').outcome == cache_outcome::done) ++next;
+  }
+  void erase_one_in(int n) {
+    for (int i = 0; i < next; i += n) cached::erase(c, std::to_string(i));
+  }
+  [[nodiscard]] std::uint64_t count() { return c.statistics().entries; }
+
+  int next = 0;
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  std::uint64_t third = 0;
+};
+
+inline void what_was_erased_leaves_room(scene& s) {
+  auto& crowded = s.make<crowded_cache>();
+  s.thread("one", [&crowded] {
+    require(crowded.second >= crowded.first * 9 / 10, "what was erased makes room");
+    require(crowded.third >= crowded.first * 9 / 10, "what was erased here and there makes room");
   });
 }
 
@@ -797,6 +837,7 @@ template <class Visit>
 void for_each_lone_scene(Visit&& visit) {
   visit("ended", what_has_ended_goes_first);
   visit("ended among others", what_has_ended_leaves_room);
+  visit("erased", what_was_erased_leaves_room);
   visit("asked for long ago", what_no_get_asks_for_goes_in_the_end);
   visit("returns", what_returns_stays);
   visit("large values", large_values_come_and_go);
