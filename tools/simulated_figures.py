@@ -60,7 +60,7 @@ def table_of(studied: dict, searched: dict) -> str:
         return rows[f"dps/{technique}/{load} lines, 40 threads"]
 
     def transfers(technique: str, load: str) -> str:
-        return f"{of(technique, load)['counts']['remote_transfers']:.1f}"
+        return f"{of(technique, load)['counts']['remote_transfers']:.2g}"
 
     def gains(technique: str) -> str:
         ratios = (of(technique, load)["items_per_second"] / of("MCS", load)["items_per_second"] for load in LOADS)
