@@ -29,6 +29,20 @@ struct choice {
   }
 };
 
+/// What a socket would take, which is then out of the output.
+inline std::string all_of(output& out) {
+  std::string text;
+  while (!out.empty()) {
+    iovec part;
+    static_cast<void>(out.pending(&part, 1));
+    // In halves: what a socket takes ends anywhere.
+    const std::size_t bytes = (part.iov_len + 1) / 2;
+    text.append(static_cast<const char*>(part.iov_base), bytes);
+    out.sent(bytes);
+  }
+  return text;
+}
+
 /// One connection to a server of its own, whose clock stands.
 class conversation {
  public:
@@ -89,16 +103,7 @@ class conversation {
   unsigned turn = 20;
 
  private:
-  void send_all() {
-    while (!out_.empty()) {
-      iovec part;
-      static_cast<void>(out_.pending(&part, 1));
-      // In halves: what a socket takes ends anywhere.
-      const std::size_t bytes = (part.iov_len + 1) / 2;
-      replies.append(static_cast<const char*>(part.iov_base), bytes);
-      out_.sent(bytes);
-    }
-  }
+  void send_all() { replies += all_of(out_); }
 
   session commands_;
   batch batch_;

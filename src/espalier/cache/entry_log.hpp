@@ -107,7 +107,7 @@ class entry_log {
   };
 
   /// Throws std::bad_alloc.
-  entry_log(memory_budget& budget, std::size_t bytes_behind);
+  explicit entry_log(memory_budget& budget, std::size_t bytes_behind = 0);
 
   [[nodiscard]] std::size_t segment_bytes() const noexcept { return segment_bytes_; }
   /// A larger entry lies in an extent, in the memory behind the segments.
@@ -145,7 +145,7 @@ class entry_log {
   /// The same of those that have memory, also where the budget is passed.
   [[nodiscard]] std::uint32_t take_freed() noexcept;
   /// Makes a segment from take_free() the open one of a lifetime, the newest of its queue.
-  void open(std::uint32_t index, queue in, unsigned lifetime, std::uint64_t age) noexcept;
+  void open(std::uint32_t index, queue in, unsigned lifetime, std::uint64_t age = 0) noexcept;
   /// No more entries.
   void seal(std::uint32_t index) noexcept;
   /// All segments that are open.
