@@ -20,12 +20,12 @@ struct Extents : testing::Test {
   memory_budget budget{limit};
   hw::page_run memory = hw::map_pages(extents::address_bytes(limit));
   extents all{budget, memory.data(), extents::address_bytes(limit)};
-  const std::size_t page = hw::page_size();
+  const std::size_t page = extents::unit_bytes;
 
-  std::uint32_t allocate_pages(std::size_t n) { return all.allocate(n * page - extents::header_bytes); }
+  std::uint32_t allocate_units(std::size_t n) { return all.allocate(n * page - extents::header_bytes); }
 };
 
-TEST_F(Extents, CountWholePagesAndGiveBackNothingUntilTheyAreDiscarded) {
+TEST_F(Extents, CountWholeUnitsAndKeepTheirMemoryUntilItIsDiscarded) {
   const std::uint32_t one = all.allocate(page);  // and the header
   ASSERT_NE(one, extents::none);
   EXPECT_EQ(all.bytes_of(one), 2 * page);
@@ -43,12 +43,12 @@ TEST_F(Extents, CountWholePagesAndGiveBackNothingUntilTheyAreDiscarded) {
 }
 
 TEST_F(Extents, FreeNeighboursAreJoined) {
-  const std::uint32_t a = allocate_pages(3);
-  const std::uint32_t b = allocate_pages(5);
-  const std::uint32_t c = allocate_pages(4);
-  const std::uint32_t last = allocate_pages(1);
+  const std::uint32_t a = allocate_units(3);
+  const std::uint32_t b = allocate_units(5);
+  const std::uint32_t c = allocate_units(4);
+  const std::uint32_t last = allocate_units(1);
   for (const std::uint32_t gone : {a, c, b}) all.drop(gone);
-  EXPECT_EQ(allocate_pages(12), a);
+  EXPECT_EQ(allocate_units(12), a);
   EXPECT_EQ(budget.used(), 13 * page);
   all.drop(a);
   all.drop(last);
@@ -56,8 +56,8 @@ TEST_F(Extents, FreeNeighboursAreJoined) {
 
 TEST_F(Extents, AreRefusedWhereTheBudgetHasNoRoom) {
   budget.take(limit - 4 * page);
-  EXPECT_EQ(allocate_pages(5), extents::none);
-  const std::uint32_t one = allocate_pages(4);
+  EXPECT_EQ(allocate_units(5), extents::none);
+  const std::uint32_t one = allocate_units(4);
   EXPECT_NE(one, extents::none);
   all.drop(one);
   budget.take(2 * page);  // above the limit
@@ -66,21 +66,21 @@ TEST_F(Extents, AreRefusedWhereTheBudgetHasNoRoom) {
 }
 
 TEST_F(Extents, AHoldKeepsOneUntilItsEnd) {
-  const std::uint32_t one = allocate_pages(2);
+  const std::uint32_t one = allocate_units(2);
   std::memset(all.at(one) + extents::header_bytes, 'x', page);
   all.hold(one);
   all.drop(one);
   EXPECT_EQ(all.free_bytes(), 0U);
-  EXPECT_NE(allocate_pages(2), one);
+  EXPECT_NE(allocate_units(2), one);
   EXPECT_EQ(static_cast<char>(all.at(one)[page]), 'x');
   all.drop(one);
   EXPECT_EQ(all.free_bytes(), 2 * page);
 }
 
 TEST_F(Extents, FormQueuesByAge) {
-  const std::uint32_t a = allocate_pages(2);
-  const std::uint32_t b = allocate_pages(3);
-  const std::uint32_t c = allocate_pages(4);
+  const std::uint32_t a = allocate_units(2);
+  const std::uint32_t b = allocate_units(3);
+  const std::uint32_t c = allocate_units(4);
   all.list(a, queue::fresh, 1);
   all.list(b, queue::fresh, 2);
   all.list(c, queue::proven, 3);
@@ -115,8 +115,8 @@ TEST_F(Extents, AnyOrderOfSizes) {
       held.erase(gone);
     } else {
       const std::size_t pages = 1 + draw() % 40;
-      std::uint32_t one = allocate_pages(pages);
-      if (one == extents::none && all.discard_for(pages * page)) one = allocate_pages(pages);
+      std::uint32_t one = allocate_units(pages);
+      if (one == extents::none && all.discard_for(pages * page)) one = allocate_units(pages);
       if (one == extents::none) continue;
       const auto after = held.lower_bound(one);
       if (after != held.end()) {
@@ -134,7 +134,7 @@ TEST_F(Extents, AnyOrderOfSizes) {
   for (const auto& [one, pages] : held) all.drop(one);
   ASSERT_TRUE(all.discard_for(limit));
   EXPECT_EQ(budget.used(), 0U);
-  EXPECT_EQ(allocate_pages(limit / page), 0U);
+  EXPECT_EQ(allocate_units(limit / page), 0U);
 }
 
 }  // namespace

@@ -10,16 +10,15 @@ namespace {
 constexpr std::size_t bits = 64;
 /// Free extents of one list that are looked at for one that is large enough: the next list has none that is too small.
 constexpr unsigned looks = 8;
-/// Pages that one call of the kernel discards, at most: no more than are needed lose their memory.
-constexpr std::uint32_t at_once = 64;
+/// What one call of the kernel discards, at most, in units: no more than is needed loses its memory.
+constexpr std::uint32_t at_once = 256;
 
 }  // namespace
 
 extents::extents(memory_budget& budget, std::byte* begin, std::size_t bytes)
     : budget_(budget),
       begin_(begin),
-      page_(hw::page_size()),
-      count_(static_cast<std::uint32_t>(bytes / page_)),
+      count_(static_cast<std::uint32_t>(bytes / unit_bytes)),
       ends_pages_(hw::map_pages(count_ * sizeof(free_end))),
       backed_pages_(hw::map_pages((count_ + bits - 1) / bits * sizeof(std::uint64_t))),
       ends_(reinterpret_cast<free_end*>(ends_pages_.data())),
@@ -28,17 +27,17 @@ extents::extents(memory_budget& budget, std::byte* begin, std::size_t bytes)
   add_free(0, count_);
 }
 
-unsigned extents::list_of(std::uint32_t pages) noexcept {
-  if (pages < steps) return pages;
-  const auto doubling = static_cast<unsigned>(std::bit_width(pages)) - 1;
-  return (doubling - 2) * steps + ((pages >> (doubling - 3)) & (steps - 1));
+unsigned extents::list_of(std::uint32_t units) noexcept {
+  if (units < steps) return units;
+  const auto doubling = static_cast<unsigned>(std::bit_width(units)) - 1;
+  return (doubling - 2) * steps + ((units >> (doubling - 3)) & (steps - 1));
 }
 
-std::uint32_t extents::find(std::uint32_t pages) const noexcept {
-  const unsigned own = list_of(pages);
+std::uint32_t extents::find(std::uint32_t units) const noexcept {
+  const unsigned own = list_of(units);
   std::uint32_t at = free_[own];
   for (unsigned i = 0; i < looks && at != none; ++i, at = ends_[at].behind) {
-    if (ends_[at].pages >= pages) return at;
+    if (ends_[at].units >= units) return at;
   }
   for (std::size_t i = own + 1; i < lists; i = (i / bits + 1) * bits) {
     const std::uint64_t there = has_free_[i / bits] >> (i % bits);
@@ -48,19 +47,19 @@ std::uint32_t extents::find(std::uint32_t pages) const noexcept {
 }
 
 std::uint32_t extents::allocate(std::size_t bytes) noexcept {
-  const auto pages = static_cast<std::uint32_t>(bytes_for(bytes) / page_);
+  const auto units = static_cast<std::uint32_t>(bytes_for(bytes) / unit_bytes);
   const std::lock_guard held(lock_);
-  const std::uint32_t first = find(pages);
+  const std::uint32_t first = find(units);
   if (first == none) return none;
-  const std::uint32_t backed = backed_in(first, pages);
-  if (!budget_.try_take((pages - backed) * page_)) return none;
-  const std::uint32_t whole = ends_[first].pages;
+  const std::uint32_t backed = backed_in(first, units);
+  if (!budget_.try_take((units - backed) * unit_bytes)) return none;
+  const std::uint32_t whole = ends_[first].units;
   remove_free(first);
   free_backed_.fetch_sub(backed, std::memory_order_relaxed);  // relaxed: a count
-  if (backed != pages) set_backed(first, pages, true);
-  if (whole != pages) add_free(first + pages, whole - pages);
+  if (backed != units) set_backed(first, units, true);
+  if (whole != units) add_free(first + units, whole - units);
   header& h = *new (at(first)) header;
-  h.pages = pages;
+  h.units = units;
   h.holds.store(1, std::memory_order_relaxed);  // relaxed: no other thread knows it
   return first;
 }
@@ -70,28 +69,28 @@ void extents::drop(std::uint32_t index) noexcept {
   // order (1): drop, acq_rel
   if (h.holds.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   const std::lock_guard held(lock_);
-  free(index, h.pages);
+  free(index, h.units);
 }
 
-void extents::free(std::uint32_t first, std::uint32_t pages) noexcept {
-  free_backed_.fetch_add(pages, std::memory_order_relaxed);  // relaxed: a count
-  if (const std::uint32_t end = first + pages; end < count_ && ends_[end].pages != 0) {
-    pages += ends_[end].pages;
+void extents::free(std::uint32_t first, std::uint32_t units) noexcept {
+  free_backed_.fetch_add(units, std::memory_order_relaxed);  // relaxed: a count
+  if (const std::uint32_t end = first + units; end < count_ && ends_[end].units != 0) {
+    units += ends_[end].units;
     remove_free(end);
   }
-  if (first != 0 && ends_[first - 1].pages != 0) {
-    const std::uint32_t before = ends_[first - 1].pages;
+  if (first != 0 && ends_[first - 1].units != 0) {
+    const std::uint32_t before = ends_[first - 1].units;
     first -= before;
-    pages += before;
+    units += before;
     remove_free(first);
   }
-  add_free(first, pages);
+  add_free(first, units);
 }
 
-void extents::add_free(std::uint32_t first, std::uint32_t pages) noexcept {
-  const unsigned list = list_of(pages);
-  ends_[first] = {pages, none, free_[list]};
-  if (pages != 1) ends_[first + pages - 1] = {pages, none, none};
+void extents::add_free(std::uint32_t first, std::uint32_t units) noexcept {
+  const unsigned list = list_of(units);
+  ends_[first] = {units, none, free_[list]};
+  if (units != 1) ends_[first + units - 1] = {units, none, none};
   if (free_[list] != none) ends_[free_[list]].before = first;
   free_[list] = first;
   has_free_[list / bits] |= std::uint64_t{1} << list % bits;
@@ -99,18 +98,18 @@ void extents::add_free(std::uint32_t first, std::uint32_t pages) noexcept {
 
 void extents::remove_free(std::uint32_t first) noexcept {
   const free_end gone = ends_[first];
-  const unsigned list = list_of(gone.pages);
+  const unsigned list = list_of(gone.units);
   (gone.before == none ? free_[list] : ends_[gone.before].behind) = gone.behind;
   if (gone.behind != none) ends_[gone.behind].before = gone.before;
   if (free_[list] == none) has_free_[list / bits] &= ~(std::uint64_t{1} << list % bits);
-  ends_[first].pages = 0;
-  ends_[first + gone.pages - 1].pages = 0;
+  ends_[first].units = 0;
+  ends_[first + gone.units - 1].units = 0;
 }
 
-std::uint32_t extents::backed_in(std::uint32_t first, std::uint32_t pages) const noexcept {
+std::uint32_t extents::backed_in(std::uint32_t first, std::uint32_t units) const noexcept {
   std::uint32_t sum = 0;
-  for (std::size_t at = first; at < first + pages;) {
-    const std::size_t here = std::min<std::size_t>(bits - at % bits, first + pages - at);
+  for (std::size_t at = first; at < first + units;) {
+    const std::size_t here = std::min<std::size_t>(bits - at % bits, first + units - at);
     const std::uint64_t mask = here == bits ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1;
     sum += static_cast<std::uint32_t>(std::popcount(backed_[at / bits] >> at % bits & mask));
     at += here;
@@ -118,9 +117,9 @@ std::uint32_t extents::backed_in(std::uint32_t first, std::uint32_t pages) const
   return sum;
 }
 
-void extents::set_backed(std::uint32_t first, std::uint32_t pages, bool is) noexcept {
-  for (std::size_t at = first; at < first + pages;) {
-    const std::size_t here = std::min<std::size_t>(bits - at % bits, first + pages - at);
+void extents::set_backed(std::uint32_t first, std::uint32_t units, bool is) noexcept {
+  for (std::size_t at = first; at < first + units;) {
+    const std::size_t here = std::min<std::size_t>(bits - at % bits, first + units - at);
     const std::uint64_t mask = (here == bits ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1)
                                << at % bits;
     if (is)
@@ -137,14 +136,18 @@ bool extents::discard_for(std::size_t bytes) noexcept {
   for (unsigned list = lists; list-- > 0 && budget_.used() + bytes > budget_.limit();) {
     for (std::uint32_t at = free_[list]; at != none && budget_.used() + bytes > budget_.limit();
          at = ends_[at].behind) {
-      for (std::uint32_t end = at + ends_[at].pages; end != at && budget_.used() + bytes > budget_.limit();) {
-        const std::uint32_t pages = std::min(end - at, at_once);
-        end -= pages;
-        const std::uint32_t backed = backed_in(end, pages);
-        if (backed == 0 || !hw::discard_pages(this->at(end), pages * page_)) continue;
-        set_backed(end, pages, false);
+      // A page that the extent has only a part of is another one's too.
+      const auto of_page = static_cast<std::uint32_t>(hw::page_size() / unit_bytes);
+      const std::uint32_t first = (at + of_page - 1) / of_page * of_page;
+      std::uint32_t end = (at + ends_[at].units) / of_page * of_page;
+      while (end > first && budget_.used() + bytes > budget_.limit()) {
+        const std::uint32_t units = std::min(end - first, at_once);
+        end -= units;
+        const std::uint32_t backed = backed_in(end, units);
+        if (backed == 0 || !hw::discard_pages(this->at(end), units * unit_bytes)) continue;
+        set_backed(end, units, false);
         free_backed_.fetch_sub(backed, std::memory_order_relaxed);  // relaxed: a count
-        budget_.give(backed * page_);
+        budget_.give(backed * unit_bytes);
       }
     }
   }
@@ -162,7 +165,7 @@ void extents::list(std::uint32_t index, queue in, std::uint64_t age) noexcept {
   h.is_listed = true;
   (o.newest == none ? o.oldest : (*this)[o.newest].newer) = index;
   o.newest = index;
-  o.pages.fetch_add(h.pages, std::memory_order_relaxed);  // relaxed: a count
+  o.units.fetch_add(h.units, std::memory_order_relaxed);  // relaxed: a count
 }
 
 void extents::unlist(std::uint32_t index) noexcept {
@@ -171,7 +174,7 @@ void extents::unlist(std::uint32_t index) noexcept {
   order& o = orders_[static_cast<std::size_t>(h.in)];
   (h.older == none ? o.oldest : (*this)[h.older].newer) = h.newer;
   (h.newer == none ? o.newest : (*this)[h.newer].older) = h.older;
-  o.pages.fetch_sub(h.pages, std::memory_order_relaxed);  // relaxed: a count
+  o.units.fetch_sub(h.units, std::memory_order_relaxed);  // relaxed: a count
   h.is_listed = false;
 }
 
