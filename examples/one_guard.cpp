@@ -43,8 +43,8 @@ int main() {
   std::printf("%llu orders, %llu paid\n", static_cast<unsigned long long>(orders),
               static_cast<unsigned long long>(paid));
 
-  // Reclamation proceeds by itself. collect() reclaims all that it can now.
+  // Reclamation proceeds by itself. collect() reclaims all that it can now. An emptied map keeps its last leaf.
   while (domain.collect() != 0) {
   }
-  if (customer_of.usage().blocks == 0) std::puts("all memory of erased orders is reclaimed");
+  if (customer_of.usage().blocks <= 1) std::puts("all memory of erased orders is reclaimed");
 }

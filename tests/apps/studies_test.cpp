@@ -869,7 +869,7 @@ TEST(charted_figure, becomes_json_as_the_report_reads_it) {
       R"({"title":"t","caption":"c","x":"x","y":"y","series":[{"name":"n","points":[[64.0,0.5]]}],"limit":{"y":8.0,"name":"w"}})");
   EXPECT_EQ(
       j["charts"][1].dump(),
-      R"({"title":"b","caption":"c","y":"y","bars":[{"name":"m","value":2.0,"least":1.0,"most":3.0},{"name":"p","value":4.0,"peer":true}]})");
+      R"({"title":"b","caption":"c","y":"y","of":"Malloc","bars":[{"name":"m","value":2.0,"least":1.0,"most":3.0},{"name":"p","value":4.0,"peer":true}]})");
   EXPECT_EQ(j["missing"].dump(), R"([{"map":"m","why":"why"}])");
   EXPECT_EQ(j["findings"].dump(),
             R"([{"paper":"claim","of_paper":false,"ours":"so it is.","verdict":"differs"}])");

@@ -71,7 +71,7 @@ std::optional<std::uint64_t> left_in_group(const fs::path& group, const cgroup_f
 void lower_to_groups(std::uint64_t& available, const fs::path& mount, fs::path group,
                      const cgroup_files& files) {
   group = group.relative_path();
-  if (std::ranges::find(group, "..") != group.end()) group.clear();
+  if (std::find(group.begin(), group.end(), "..") != group.end()) group.clear();
   for (;;) {
     if (const auto left = left_in_group(mount / group, files)) available = std::min(available, *left);
     if (group.empty()) return;
