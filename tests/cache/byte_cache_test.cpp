@@ -680,9 +680,9 @@ struct refilled : timed {
 
 TEST(ByteCache, WhatIsFreeCanBeUsedAgain) {
   const bool is_long = test::environment_number("ESPALIER_STRESS_SCALE", 1) > 5;
-  for (const std::size_t mebibytes : {1, 2, 3, 5, 8, 13, 21, 34, 64}) {
+  for (const std::size_t mebibytes : {1U, 2U, 3U, 5U, 8U, 13U, 21U, 34U, 64U}) {
     if (mebibytes > 1 && !is_long) break;
-    for (const std::size_t bytes : {20, 100, 1'000}) {
+    for (const std::size_t bytes : {20U, 100U, 1'000U}) {
       SCOPED_TRACE(std::to_string(mebibytes) + " MiB, values of " + std::to_string(bytes));
       refilled r(mebibytes * mib, bytes);
       r.fill();
@@ -690,7 +690,7 @@ TEST(ByteCache, WhatIsFreeCanBeUsedAgain) {
       // A segment is left for copies, one is open, and of each of them a sixteenth may be holes.
       const std::size_t least =
           first * 9 / 10 - 2 * std::max(mebibytes * 1024, std::size_t{32 * 1024}) / (bytes + 20);
-      for (const std::size_t one_in : {2, 5, 1, 10, 2}) {
+      for (const std::size_t one_in : {2U, 5U, 1U, 10U, 2U}) {
         SCOPED_TRACE("one in " + std::to_string(one_in) + " erased");
         r.erase_one_in(one_in);
         r.fill();

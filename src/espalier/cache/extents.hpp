@@ -62,8 +62,8 @@ class extents {
     return at >= begin_ && at < begin_ + count_ * unit_bytes;
   }
   [[nodiscard]] std::uint32_t index_of(const void* inside_first_unit) const noexcept {
-    return static_cast<std::uint32_t>((static_cast<const std::byte*>(inside_first_unit) - begin_) /
-                                      unit_bytes);
+    return static_cast<std::uint32_t>(
+        static_cast<std::size_t>(static_cast<const std::byte*>(inside_first_unit) - begin_) / unit_bytes);
   }
   /// Of an extent for so many bytes behind its header.
   [[nodiscard]] std::size_t bytes_for(std::size_t bytes) const noexcept {
