@@ -303,7 +303,7 @@ TEST(Cache, NoOlderValueIsSeenAfterAnErase) {
 
 TEST(Cache, AVisitorMayBlockAndUseTheCache) {
   cache<std::string, std::string> c({.memory_limit = 1 << 20, .largest_entry = 100'000});
-  for (const std::size_t bytes : {3, 512, 513, 60'000}) {
+  for (const std::size_t bytes : {3U, 512U, 513U, 60'000U}) {
     const std::string value(bytes, 'v');
     c.set("read", value);
     ASSERT_TRUE(c.get("read", [&](std::string_view seen) {
@@ -324,7 +324,7 @@ TEST(Cache, AVisitorMayBlockAndUseTheCache) {
 TEST(Cache, KeysMayBeLong) {
   cache<std::string, std::uint32_t> c;
   std::vector<std::string> keys;
-  for (const std::size_t length : {249, 250, 251, 252, 1'000, 5'000, 70'000}) {
+  for (const std::size_t length : {249U, 250U, 251U, 252U, 1'000U, 5'000U, 70'000U}) {
     keys.emplace_back(length, 'k');
     keys.push_back(keys.back());
     keys.back().back() = 'K';
