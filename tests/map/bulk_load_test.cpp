@@ -81,7 +81,7 @@ class bulk_load : public testing::Test {
   }
   static void expect_empty(const Map& map) {
     test::expect_same_entries(map, model());
-    EXPECT_EQ(map.usage().blocks, 0U);
+    EXPECT_LE(map.usage().blocks, 1U);  // an emptied map keeps its last leaf
   }
 };
 
