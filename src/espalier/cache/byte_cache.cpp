@@ -602,9 +602,12 @@ byte_cache::incoming byte_cache::receive(std::size_t key_bytes, std::size_t valu
   const std::size_t bytes = s.large.bytes_for(entry::longest_head + key_bytes + value_bytes);
   // relaxed, here and below: a count
   if (s.bytes_received.fetch_add(bytes, std::memory_order_relaxed) + bytes <= s.budget.limit() / 2) {
-    const std::lock_guard evicting(s.mutex);
-    made.extent_ = s.allocate_large(entry::longest_head + key_bytes + value_bytes);
-    if (made.extent_ != extents::none) made.of_ = this;
+    try {
+      const std::lock_guard evicting(s.mutex);
+      made.extent_ = s.allocate_large(entry::longest_head + key_bytes + value_bytes);
+      if (made.extent_ != extents::none) made.of_ = this;
+    } catch (const std::bad_alloc&) {  // there is no room
+    }
   }
   if (!made) {
     s.bytes_received.fetch_sub(bytes, std::memory_order_relaxed);
