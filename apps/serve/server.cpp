@@ -580,10 +580,10 @@ struct server::state {
         return;
       }
       if (is_full()) {
+        counters_.add(counted::rejected);  // before the client can know
         constexpr std::string_view refusal = "ERROR Too many open connections\r\n";
         [[maybe_unused]] const ssize_t sent = send(descriptor, refusal.data(), refusal.size(), MSG_NOSIGNAL);
         close(descriptor);
-        counters_.add(counted::rejected);
         continue;
       }
       service_.connections.fetch_add(1, std::memory_order_acq_rel);
