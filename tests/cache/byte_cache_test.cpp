@@ -424,6 +424,22 @@ TEST(ByteCache, KeepsWhatIsAskedFor) {
   }
 }
 
+TEST(ByteCache, LargeEntriesThatComeBackSoonAfterTheirEvictionStay) {
+  timed t;
+  const std::string value(30'000, 'v');
+  for (std::size_t i = 0; i < 400; ++i) t.store(key_of(i), value);
+  std::vector<std::string> back;
+  for (std::size_t i = 0; i < 400; ++i) {
+    if (!t.value(key_of(i), byte_cache::access::peek)) back.push_back(key_of(i));
+  }
+  ASSERT_GT(back.size(), 100U);
+  ASSERT_LT(back.size(), t.cache.statistics().entries);  // or they would not be remembered
+  for (const std::string& key : back) t.store(key, value);
+  for (std::size_t i = 0; i < 1000; ++i) t.store("new " + key_of(i), value);
+  const auto stayed = std::ranges::count_if(back, [&](const auto& key) { return t.value(key).has_value(); });
+  EXPECT_GT(stayed, static_cast<std::ptrdiff_t>(back.size() * 4 / 5)) << "of " << back.size();
+}
+
 TEST(ByteCache, WithoutEvictionItKeepsAllAndRefusesMore) {
   timed t(2 * mib, false);
   const std::string value(8192, 'v');

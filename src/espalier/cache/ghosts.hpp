@@ -10,20 +10,23 @@
 
 namespace espalier::caching {
 
-/// The keys that were evicted last, as 16 bits of their hashes: a quarter as many as there are entries. Four share a word,
-/// the newest one in front. One in 16,000 keys is taken for another.
+/// The keys that were evicted last, as 16 bits of their hashes. Four share a word, the newest one in front. One in 16,000 keys
+/// is taken for another.
 class ghosts {
  public:
   /// Throws std::bad_alloc.
   explicit ghosts(memory_budget& budget)
       : budget_(budget),
-        limit_(budget.limit() / 16 / entries_a_word + 1),
+        limit_(budget.limit() / 64 / keys_a_word + 1),
         pages_(hw::map_pages(limit_ * sizeof(word))),
         words_(reinterpret_cast<word*>(pages_.data())) {}
 
-  /// For so many entries. What was known before is forgotten. By one thread at a time.
+  /// For so many entries: a quarter as many and one for each kibibyte of the limit, but not more than entries. So small entries
+  /// lose little memory to them, and large ones are remembered for longer. If their number changes by a third, what was known
+  /// before is forgotten. By one thread at a time.
   void fit(std::uint64_t entries) noexcept {
-    const std::size_t wanted = std::min<std::uint64_t>(entries / entries_a_word + 1, limit_);
+    const std::uint64_t keys = std::min<std::uint64_t>(entries, entries / 4 + budget_.limit() / 1024);
+    const std::size_t wanted = std::min<std::uint64_t>(keys / keys_a_word + 1, limit_);
     // relaxed, here and below: a ghost that is missed or wrong costs a hit, and no more.
     const std::size_t now = used_.load(std::memory_order_relaxed);
     if (wanted <= now + now / 2 && now <= wanted + wanted / 2) return;
@@ -57,7 +60,7 @@ class ghosts {
 
  private:
   using word = std::atomic<std::uint64_t>;
-  static constexpr std::size_t entries_a_word = 16;
+  static constexpr std::size_t keys_a_word = 4;
 
   // The table uses the low bits and the highest 21: these are from between.
   [[nodiscard]] static std::uint64_t mark_of(std::uint64_t hash) noexcept {
