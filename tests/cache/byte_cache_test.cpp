@@ -467,6 +467,16 @@ TEST(ByteCache, OverwritingEvictsNothing) {
   EXPECT_EQ(t.cache.statistics().entries, 5000U);
 }
 
+TEST(ByteCache, WhatIsCopiedForHolesHasManyOfThem) {
+  timed t;
+  const std::string value(4000, 'v');
+  const std::size_t keys = 4 * mib / value.size();
+  measure::random_generator random(3);
+  for (std::size_t i = 0; i < 20 * keys; ++i) t.store(key_of(random.below(keys)), value);
+  EXPECT_EQ(t.cache.statistics().evictions, 0U);
+  EXPECT_LT(t.cache.statistics().copied, 20 * keys / 2);
+}
+
 TEST(ByteCache, EntriesThatTakeThreeQuartersMayBeOverwrittenInAnyOrder) {
   timed t;
   const std::string value(400, 'v');

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 namespace espalier::caching {
 namespace {
@@ -16,6 +17,9 @@ constexpr std::uint32_t huge_holes_one_in = 64;
 
 // What one change that is about to be refused looks at: all segments of a gigabyte.
 constexpr std::uint32_t most_looks = 4096;
+
+// What lives in a segment is copied for its holes. The emptiest of so many is nearly the emptiest of all.
+constexpr unsigned most_compared = 16;
 
 }  // namespace
 
@@ -104,19 +108,36 @@ std::uint32_t entry_log::take_loose(bool only_dead) noexcept {
     loose_taken_.push_back(i);
     i = next;
   }
-  for (std::size_t i = loose_taken_.size(); i-- > 0;) {
-    const std::uint32_t index = loose_taken_[i];
-    segment& s = segments_[index];
-    // One that has writers is looked at again: nothing may come that lists it once more.
-    if (s.is_listed && !is_complete(index)) continue;
-    // relaxed: a count. One that is dead stays so.
-    if (only_dead && s.is_listed && s.live.load(std::memory_order_relaxed) != 0) continue;
-    loose_taken_[i] = loose_taken_.back();
+  const auto remove = [this](std::size_t at) {
+    const std::uint32_t index = loose_taken_[at];
+    loose_taken_[at] = loose_taken_.back();
     loose_taken_.pop_back();
-    s.is_loose.store(false, std::memory_order_relaxed);  // relaxed: as in add_loose
-    if (s.is_listed) return index;
+    segments_[index].is_loose.store(false, std::memory_order_relaxed);  // relaxed: as in add_loose
+    return index;
+  };
+  std::optional<std::size_t> best;
+  std::uint32_t least = 0;
+  unsigned compared = 0;
+  for (std::size_t looks = loose_taken_.size(); looks > 0 && compared < most_compared; --looks) {
+    if (loose_at_ >= loose_taken_.size()) loose_at_ = 0;
+    const segment& s = segments_[loose_taken_[loose_at_]];
+    if (!s.is_listed) {
+      if (best == loose_taken_.size() - 1) best = loose_at_;
+      remove(loose_at_);
+      continue;
+    }
+    const std::size_t at = loose_at_++;
+    // One that has writers is looked at again: nothing may come that lists it once more.
+    if (!is_complete(loose_taken_[at])) continue;
+    // relaxed: a count. One that is dead stays so.
+    const std::uint32_t live = s.live.load(std::memory_order_relaxed);
+    if (only_dead && live != 0) continue;
+    ++compared;
+    if (best && least <= live) continue;
+    best = at;
+    least = live;
   }
-  return none;
+  return best ? remove(*best) : none;
 }
 
 bool entry_log::find_ended(std::uint32_t now) noexcept {

@@ -156,7 +156,8 @@ class entry_log {
   void reclaim(std::uint32_t index) noexcept;
   /// Gives the memory of free segments to the system until the budget has room for so many bytes. False: not enough.
   bool shrink_for(std::size_t bytes) noexcept;
-  /// A segment that is worth a look; none: there is none. Of those without a live entry if only_dead.
+  /// A segment that is worth a look, of a few the one in which least lives; none: there is none. Of those without a live entry
+  /// if only_dead.
   [[nodiscard]] std::uint32_t take_loose(bool only_dead = false) noexcept;
   /// Looks for segments of which enough may have ended. False: no entry is left that was there at the last flush().
   bool find_ended(std::uint32_t now) noexcept;
@@ -202,6 +203,7 @@ class entry_log {
   std::atomic<std::uint32_t> loose_{none};
   std::uint32_t holes_at_ = 0;  // where find_holes goes on
   std::vector<std::uint32_t> loose_taken_;
+  std::size_t loose_at_ = 0;  // where take_loose goes on
   std::vector<std::uint32_t> unbacked_;
   std::uint32_t backed_ = 0;
   std::uint32_t most_backed_ = 0;  // ever
