@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstdint>
 #include <latch>
 #include <thread>
@@ -22,6 +23,9 @@ ESPALIER_CHECK(stress, stalled_reader) {
   constexpr key keys = 64;
   constexpr std::size_t workers = 3;
   constexpr std::uint64_t steps = instrumented ? 4000 : 20000;
+  constexpr std::uint64_t turn = 500;
+  static_assert(steps % turn == 0);
+  std::barrier in_turn(workers);
   for (key k = 0; k < keys; ++k) map->plain().insert(k, k);
   // That much waits whoever is pinned: a bag for each thread that is not full yet.
   const std::uint64_t retired_before = map->reclaimed()->retired;
@@ -45,9 +49,15 @@ ESPALIER_CHECK(stress, stalled_reader) {
     threads.emplace_back([&, t] {
       random_source random(3003, t);
       for (std::uint64_t i = 0; i < steps; ++i) {
-        const key k = random.below(keys);
-        // Where a node has several entries, it goes when most of them do.
-        if (type.node_entries == 1 ? random.below(2) == 0 : i / 512 % 2 == 0) {
+        key k = random.below(keys);
+        bool inserts = random.below(2) == 0;
+        // Where a node has several entries, it goes when most of them do. The last one stays: it takes keys for several.
+        if (type.node_entries > 1) {
+          if (i % turn == 0) in_turn.arrive_and_wait();
+          k = i % turn * workers + t;
+          inserts = i / turn % 2 == 0;
+        }
+        if (inserts) {
           dog.begin(t, map_operation::insert, k);
           map->plain().insert(k, i);
         } else {
