@@ -477,6 +477,16 @@ TEST(ByteCache, WhatIsCopiedForHolesHasManyOfThem) {
   EXPECT_LT(t.cache.statistics().copied, 20 * keys / 2);
 }
 
+TEST(ByteCache, OverwritingUsesMemoryAgainRatherThanMore) {
+  timed t(32 * mib);
+  const std::string value(4000, 'v');
+  const std::size_t keys = 4 * mib / value.size();
+  measure::random_generator random(3);
+  for (std::size_t i = 0; i < 8 * keys; ++i) t.store(key_of(random.below(keys)), value);
+  EXPECT_LT(t.cache.statistics().used_bytes, 12 * mib);
+  EXPECT_LT(t.cache.statistics().copied, 8 * keys / 2);
+}
+
 TEST(ByteCache, EntriesThatTakeThreeQuartersMayBeOverwrittenInAnyOrder) {
   timed t;
   const std::string value(400, 'v');
@@ -576,10 +586,10 @@ TEST(ByteCache, ASegmentOfWhichLittleLivesWaitsForItsWriters) {
   log.open(segment, caching::queue::fresh, 0);
   const caching::location where = log.allocate(16, caching::queue::fresh, 0);
   log.open(log.take_free(), caching::queue::fresh, 0);
-  EXPECT_EQ(log.take_loose(), caching::entry_log::none);
+  EXPECT_EQ(log.take_loose(log.segment_bytes()), caching::entry_log::none);
   log.complete(where, 16, cache_entry::never);
-  EXPECT_EQ(log.take_loose(), segment);
-  EXPECT_EQ(log.take_loose(), caching::entry_log::none);
+  EXPECT_EQ(log.take_loose(log.segment_bytes()), segment);
+  EXPECT_EQ(log.take_loose(log.segment_bytes()), caching::entry_log::none);
 }
 
 /// Whether the kernel may back this byte with a huge page.
@@ -641,7 +651,7 @@ TEST(ByteCache, AFlushEndsWithTheSegmentsThatItFound) {
   EXPECT_FALSE(log.find_ended(1));
   log.flush();
   EXPECT_EQ(log.allocate(16, caching::queue::fresh, 0), 0U) << "it takes nothing from after the flush";
-  EXPECT_EQ(log.take_loose(), segment);
+  EXPECT_EQ(log.take_loose(log.segment_bytes()), segment);
   log.unlist(segment);
   EXPECT_TRUE(log.find_ended(1)) << "a reader may be in it";
   log.reclaim(segment);

@@ -199,6 +199,7 @@ struct byte_cache::state {
   [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime);
   [[nodiscard]] std::uint32_t allocate_large(std::size_t bytes);
   [[nodiscard]] std::uint32_t obtain();
+  void copy_a_little();
   void keep_spare() noexcept;
   void drop_ended_of(std::uint32_t index, std::uint32_t second);
   /// How long one request has been at it.
@@ -269,11 +270,26 @@ std::uint32_t byte_cache::state::take_free() noexcept {
                                                                            : entry_log::none;
 }
 
+/// Frees a segment that is nearly empty, for one of the next requests: that costs less than memory that was not used before,
+/// which the kernel has to find and to clear. Not where the copies cost more than a third of what that would.
+void byte_cache::state::copy_a_little() {
+  const std::uint64_t held = entries.entries();
+  if (held == 0) return;
+  constexpr std::size_t copy_of_an_entry = 512;  // costs as much as so many bytes
+  const std::size_t most = log.segment_bytes() / (4 + 3 * copy_of_an_entry * held / budget.used());
+  const std::uint32_t index = log.take_loose(most);
+  if (index == entry_log::none) return;
+  static_cast<void>(empty({index, true, 0, now()}));
+  domain.collect();
+}
+
 /// A free segment; one more is spare then.
 std::uint32_t byte_cache::state::obtain() {
   for (effort so_far;;) {
     keep_spare();
     if (spare != entry_log::none) {
+      if (const std::uint32_t index = log.take_freed(); index != entry_log::none) return index;
+      copy_a_little();
       if (const std::uint32_t index = take_free(); index != entry_log::none) return index;
     }
     if (!make_progress(log.segment_bytes(), so_far)) return entry_log::none;
@@ -326,7 +342,7 @@ bool byte_cache::state::evict(unsigned threshold) {
     if (is_last && (options.evicts || !log.find_holes())) break;
     unsigned looks = 0;
     // Without a segment for survivors all would be evicted.
-    const auto take = [this] { return log.take_loose(spare == entry_log::none); };
+    const auto take = [this] { return log.take_loose(spare == entry_log::none ? 0 : log.segment_bytes()); };
     for (std::uint32_t i = take(); i != entry_log::none; i = take()) {
       const auto& s = log[i];
       // relaxed, all of it: a guess of what is worth it

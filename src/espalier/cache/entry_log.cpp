@@ -100,7 +100,7 @@ void entry_log::add_loose(std::uint32_t index) noexcept {
   } while (!loose_.compare_exchange_weak(first, index, std::memory_order_release, std::memory_order_relaxed));
 }
 
-std::uint32_t entry_log::take_loose(bool only_dead) noexcept {
+std::uint32_t entry_log::take_loose(std::size_t most_live) noexcept {
   // order (3): take_loose, acquire
   for (std::uint32_t i = loose_.exchange(none, std::memory_order_acquire); i != none;) {
     const std::uint32_t next =
@@ -129,11 +129,10 @@ std::uint32_t entry_log::take_loose(bool only_dead) noexcept {
     const std::size_t at = loose_at_++;
     // One that has writers is looked at again: nothing may come that lists it once more.
     if (!is_complete(loose_taken_[at])) continue;
-    // relaxed: a count. One that is dead stays so.
+    // relaxed: a count. One that is dead stays so, and is looked for among all.
     const std::uint32_t live = s.live.load(std::memory_order_relaxed);
-    if (only_dead && live != 0) continue;
-    ++compared;
-    if (best && least <= live) continue;
+    if (most_live != 0) ++compared;
+    if (live > most_live || (best && least <= live)) continue;
     best = at;
     least = live;
   }

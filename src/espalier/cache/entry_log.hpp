@@ -156,9 +156,9 @@ class entry_log {
   void reclaim(std::uint32_t index) noexcept;
   /// Gives the memory of free segments to the system until the budget has room for so many bytes. False: not enough.
   bool shrink_for(std::size_t bytes) noexcept;
-  /// A segment that is worth a look, of a few the one in which least lives; none: there is none. Of those without a live entry
-  /// if only_dead.
-  [[nodiscard]] std::uint32_t take_loose(bool only_dead = false) noexcept;
+  /// A segment that is worth a look, of a few the one in which least lives; none: there is none in which no more than
+  /// most_live bytes do.
+  [[nodiscard]] std::uint32_t take_loose(std::size_t most_live) noexcept;
   /// Looks for segments of which enough may have ended. False: no entry is left that was there at the last flush().
   bool find_ended(std::uint32_t now) noexcept;
   /// Looks for segments of which last_holes_one_in are holes, open ones included, in a bounded number of them: the next call
