@@ -538,6 +538,46 @@ void insert_beside_its_own(scene& s) {
   });
 }
 
+/// One of two ranges has a row at every moment, but each is empty at some. What looks at one after the other, when it reads and
+/// when it commits, finds both empty each time.
+template <oltp::protocol P>
+void empty_in_turns(scene& s) {
+  struct fixture : jobs_of<P> {
+    milestone first_is_read, first_is_full, second_is_read, first_will_be_full;
+  };
+  auto& f = s.make<fixture>();
+  f.all.transact([&f](oltp::transaction& t) { t.insert(f.jobs, {200}); });
+  const auto move = [&f](std::uint64_t from, std::uint64_t to, milestone* at_end = nullptr) {
+    f.all.transact([&f, from, to, at_end](oltp::transaction& t) {
+      t.insert(f.jobs, {to});
+      t.erase(f.jobs, from);
+      if (at_end != nullptr) at_end->reach();
+    });
+  };
+  s.thread("a", [&f] {
+    std::uint64_t rows = 0;
+    f.all.transact([&](oltp::transaction& t) {
+      rows = count_of(f, t, 100, 109);
+      f.first_is_read.reach();
+      f.first_is_full.wait();
+      // So that the commit has other ranges to look at between the two.
+      for (std::uint64_t from = 110; from < 200; from += 10) rows += count_of(f, t, from, from + 9);
+      rows += count_of(f, t, 200, 209);
+      f.second_is_read.reach();
+      f.first_will_be_full.wait();
+    });
+    require(rows != 0, "one of two ranges has a row at every moment");
+  });
+  s.thread("b", [&f, move] {
+    f.first_is_read.wait();
+    move(200, 100);
+    f.first_is_full.reach();
+    f.second_is_read.wait();
+    move(100, 201);
+    move(201, 101, &f.first_will_be_full);
+  });
+}
+
 /// The program catches the end of an attempt that reads, and goes on.
 template <oltp::protocol P>
 void caught(scene& s) {
@@ -675,6 +715,7 @@ void for_each_scene(Visitor& visit) {
   visit(by + ", queue", queue<P>);
   visit(by + ", insert of the last key", insert_of_the_last_key<P>);
   visit(by + ", insert beside its own", insert_beside_its_own<P>);
+  visit(by + ", empty in turns", empty_in_turns<P>);
   visit(by + ", caught", caught<P>);
   visit(by + ", keeps its age", keeps_its_age<P>);
   visit(by + ", alone", alone<P>);
