@@ -31,11 +31,21 @@
 #include "support/environment.hpp"
 #include "support/on_threads.hpp"
 
+namespace {
+// Address space that was asked for, and what of it the kernel counts as memory.
+std::size_t mapped = 0;
+std::size_t mapped_as_memory = 0;
+}  // namespace
+
 // Pages from the kernel fail as operator new does.
 extern "C" {
 void* __real_mmap(void*, std::size_t, int, int, int, off_t) noexcept;
 void* __wrap_mmap(void* at, std::size_t bytes, int access, int flags, int file, off_t offset) noexcept {
-  if (!espalier::test::allocation_must_fail()) return __real_mmap(at, bytes, access, flags, file, offset);
+  if (!espalier::test::allocation_must_fail()) {
+    mapped += bytes;
+    if ((flags & MAP_NORESERVE) == 0) mapped_as_memory += bytes;
+    return __real_mmap(at, bytes, access, flags, file, offset);
+  }
   errno = ENOMEM;
   return MAP_FAILED;
 }
@@ -285,6 +295,17 @@ TEST(ByteCache, ACacheThatLacksMemoryIsNotMade) {
     if (!plan.has_failed()) break;
     ASSERT_LT(nth, 50U);
   }
+}
+
+// Segments and extents have address space for the whole limit each, so that either may take all of it. The kernel would
+// refuse a cache for half of the machine's memory if it counted that.
+TEST(ByteCache, ReservesAddressesAndNoMemory) {
+  const std::size_t limit = 256 * mib;
+  const std::size_t before = mapped;
+  const std::size_t memory_before = mapped_as_memory;
+  const byte_cache cache({.memory_limit = limit});
+  EXPECT_LT(mapped - before, limit * 31 / 10);
+  EXPECT_LT(mapped_as_memory - memory_before, limit / 64);
 }
 
 TEST(ByteCache, AChangeThatLacksMemoryChangesNothing) {

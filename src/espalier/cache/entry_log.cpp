@@ -28,7 +28,8 @@ entry_log::entry_log(memory_budget& budget, std::size_t bytes_behind)
       segment_bytes_(segment_bytes_for(budget.limit())),
       largest_inside_(std::min(segment_bytes_ / 4, std::size_t{1} << 15U)),
       count_(static_cast<std::uint32_t>(budget.limit() / segment_bytes_)),
-      pages_(hw::map_pages(count_ * segment_bytes_ + bytes_behind, {.huge = budget.limit() >= huge_from})),
+      pages_(hw::map_pages(count_ * segment_bytes_ + bytes_behind,
+                           {.huge = budget.limit() >= huge_from, .sparse = true})),
       segments_(std::make_unique<segment[]>(count_)) {
   for (auto& index : open_)
     index.store(none, std::memory_order_relaxed);  // relaxed: no other thread knows the log

@@ -18,7 +18,7 @@ class ghosts {
   explicit ghosts(memory_budget& budget)
       : budget_(budget),
         limit_(budget.limit() / 64 / keys_a_word + 1),
-        pages_(hw::map_pages(limit_ * sizeof(word))),
+        pages_(hw::map_pages(limit_ * sizeof(word), {.sparse = true})),
         words_(reinterpret_cast<word*>(pages_.data())) {}
 
   /// For so many entries: a quarter as many and one for each kibibyte of the limit, but not more than entries. So small entries

@@ -5,13 +5,19 @@
 namespace espalier::caching {
 namespace {
 
-// No entry takes less: so many entries the limit of memory has room for, and no more.
+// No entry takes less of a segment. The one with the empty key may.
 constexpr std::size_t smallest_entry = 16;
+
+// The limit of memory has room for so many entries, each with its part of a bucket, and no more.
+constexpr std::size_t most_entries(std::size_t limit) noexcept {
+  constexpr std::size_t each_in_percent = smallest_entry * table::split_percent + hw::cache_line_bytes * 100;
+  return limit / each_in_percent * table::split_percent + table::split_percent;
+}
 
 // As in entry_log; the table is a tenth of it.
 constexpr std::size_t huge_from = std::size_t{512} << 20U;
 
-constexpr std::size_t overflow_limit(std::size_t limit) noexcept { return limit / smallest_entry / 7 + 2; }
+constexpr std::size_t overflow_limit(std::size_t limit) noexcept { return most_entries(limit) / 7 + 2; }
 
 std::size_t stripes_for(std::size_t limit) noexcept {
   return std::bit_floor(std::clamp<std::size_t>(limit / 65'536, 64, 4096));
@@ -22,12 +28,14 @@ std::size_t stripes_for(std::size_t limit) noexcept {
 table::table(memory_budget& budget)
     : budget_(budget),
       stripe_mask_(stripes_for(budget.limit()) - 1),
-      bucket_limit_(std::max(budget.limit() / smallest_entry * 100 / split_percent, 2 * (stripe_mask_ + 1))),
+      bucket_limit_(std::max(most_entries(budget.limit()) * 100 / split_percent, 2 * (stripe_mask_ + 1))),
       stripes_(std::make_unique<stripe[]>(stripe_mask_ + 1)),
-      bucket_pages_(hw::map_pages(bucket_limit_ * sizeof(bucket), {.huge = budget.limit() >= huge_from})),
+      bucket_pages_(hw::map_pages(bucket_limit_ * sizeof(bucket),
+                                  {.huge = budget.limit() >= huge_from, .sparse = true})),
       // Each line of overflow is there for entries that a full line before it has no room for.
-      overflow_pages_(hw::map_pages(overflow_limit(budget.limit()) * sizeof(bucket))),
-      overflow_free_pages_(hw::map_pages(overflow_limit(budget.limit()) * sizeof(std::uint32_t))),
+      overflow_pages_(hw::map_pages(overflow_limit(budget.limit()) * sizeof(bucket), {.sparse = true})),
+      overflow_free_pages_(
+          hw::map_pages(overflow_limit(budget.limit()) * sizeof(std::uint32_t), {.sparse = true})),
       buckets_(reinterpret_cast<bucket*>(bucket_pages_.data())),
       overflow_(reinterpret_cast<bucket*>(overflow_pages_.data())),
       shape_((stripe_mask_ + 1) << moves_bits),

@@ -30,16 +30,17 @@ std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
 }
 
-std::byte* map_anonymous(std::size_t bytes) {
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+std::byte* map_anonymous(std::size_t bytes, bool sparse) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (sparse ? MAP_NORESERVE : 0);
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   return static_cast<std::byte*>(mapped);
 }
 
 /// mmap aligns to ordinary pages only, so map one unit more and return the ends to the OS.
-std::byte* map_aligned(std::size_t bytes, std::size_t alignment) {
+std::byte* map_aligned(std::size_t bytes, std::size_t alignment, bool sparse) {
   if (bytes > std::numeric_limits<std::size_t>::max() - alignment) throw std::bad_alloc();
-  std::byte* mapped = map_anonymous(bytes + alignment);
+  std::byte* mapped = map_anonymous(bytes + alignment, sparse);
   const auto address = std::bit_cast<std::uintptr_t>(mapped);
   const std::size_t head = (alignment - address % alignment) % alignment;
   const std::size_t tail = alignment - head;
@@ -119,7 +120,7 @@ page_run map_pages(std::size_t bytes, const page_options& options) {
   if (options.huge) {
     const std::size_t unit = huge_page_size();
     const std::size_t size = rounded_up(bytes, unit);
-    run.data_ = map_aligned(size, unit);
+    run.data_ = map_aligned(size, unit, options.sparse);
     run.size_ = size;
     const auto mode = transparent_huge_pages();
     // "never" accepts the advice and ignores it.
@@ -127,7 +128,7 @@ page_run map_pages(std::size_t bytes, const page_options& options) {
         mode != "never" && mode != "unavailable" && madvise(run.data_, size, MADV_HUGEPAGE) == 0;
   } else {
     const std::size_t size = rounded_up(bytes, page_size());
-    run.data_ = map_anonymous(size);
+    run.data_ = map_anonymous(size, options.sparse);
     run.size_ = size;
   }
   // Before the first touch: binding does not move pages that exist.

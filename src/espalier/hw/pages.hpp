@@ -18,6 +18,9 @@ struct page_options {
   std::optional<unsigned> numa_node = std::nullopt;
   /// Back every page with memory before map_pages() returns, so that no later access faults.
   bool prefault = false;
+  /// Most of the pages are never backed: the kernel does not count them as memory that it has to have. Where
+  /// vm.overcommit_memory is 2 it counts them all the same.
+  bool sparse = false;
 };
 
 /// Owner of one anonymous private mapping, zeroed by the kernel and unmapped by the destructor. A moved-from
