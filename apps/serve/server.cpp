@@ -226,6 +226,7 @@ class worker {
       try {
         open_connection(descriptor);
       } catch (const std::bad_alloc&) {
+        counters_.add(counted::lacking_memory);
         close(descriptor);
         left();
       }
@@ -264,6 +265,11 @@ class worker {
     left();
   }
 
+  void close_without_memory(connection& c) {
+    counters_.add(counted::lacking_memory);
+    close_connection(c);
+  }
+
   void left() {
     service_.connections.fetch_sub(1, std::memory_order_acq_rel);
     if (!service_.accepting.load(std::memory_order_acquire)) acceptor_.ring();
@@ -280,6 +286,7 @@ class worker {
     const bool grows = now > c.buffered;
     c.buffered = now;
     if (!grows || now <= little || all <= service_.chosen().buffers) return true;
+    counters_.add(counted::lacking_buffers);
     constexpr std::string_view refusal = "SERVER_ERROR out of memory for the buffers of connections\r\n";
     if (c.replies.empty()) {
       [[maybe_unused]] const ssize_t sent =
@@ -364,7 +371,7 @@ class worker {
       if (held == capacity) capacity *= 2;
       if (wanted > held) capacity = wanted <= at_once ? wanted : std::min(capacity, wanted);
       to = c.input.room(capacity);
-      if (to == nullptr) return close_connection(c);
+      if (to == nullptr) return close_without_memory(c);
       if (!may_buffer(c)) return;
       room = capacity - held;
     }
@@ -386,15 +393,16 @@ class worker {
     try {
       used = c.commands.consume(input, out_, batch_, service_.chosen().requests_per_turn);
     } catch (const std::bad_alloc&) {
-      return close_connection(c);
+      return close_without_memory(c);
     }
+    if (out_.failed()) counters_.add(counted::lacking_memory);
     const session::step next = c.commands.next();
     if (is_own)
       c.input.use(used);
     else if (used == input.size())
       c.input.release();
     else if (!c.input.assign(input.substr(used)))
-      return close_connection(c);
+      return close_without_memory(c);
     if (!may_buffer(c)) return;
     if (!out_.empty()) {
       if (!send_some(c, out_)) return close_connection(c);

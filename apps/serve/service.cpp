@@ -133,6 +133,10 @@ counts service::all_counts() {
   set(counted::evicted_with_end, cached.evicted_with_end);
   set(counted::expired, cached.expired);
   set(counted::expired_unfetched, cached.expired_unfetched);
+  set(counted::evicting, cached.evicting);
+  set(counted::walks, cached.walks);
+  set(counted::walked, cached.walked);
+  set(counted::walked_ended, cached.walked_ended);
   return sum;
 }
 
@@ -192,6 +196,9 @@ void service::show_general(output& out) {
   count("store_too_large", counted::too_large);
   count("store_no_memory", counted::out_of_memory);
   if (settings_.idle_timeout != 0) count("idle_kicks", counted::idle_kicks);
+  // relaxed: a count
+  stat(out, "read_buf_bytes", buffered.load(std::memory_order_relaxed));
+  count("read_buf_oom", counted::lacking_buffers);
   count("bytes_read", counted::bytes_read);
   count("bytes_written", counted::bytes_written);
   stat(out, "limit_maxbytes", cache_.options().memory_limit);
@@ -208,6 +215,11 @@ void service::show_general(output& out) {
   count("expired_unfetched", counted::expired_unfetched);
   count("evictions", counted::evictions);
   count("reclaimed", counted::expired);
+  count("crawler_reclaimed", counted::walked_ended);
+  count("crawler_items_checked", counted::walked);
+  count("lru_crawler_starts", counted::walks);
+  count("direct_reclaims", counted::evicting);
+  count("malloc_fails", counted::lacking_memory);
   stat(out, "used_bytes", cached.used_bytes);
   stat(out, "survivors_copied", cached.copied);
   stat(out, "espalier", settings_.version);
@@ -217,7 +229,9 @@ void service::show_general(output& out) {
 void service::show_settings(output& out) {
   const settings& s = settings_;
   stat(out, "maxbytes", cache_.options().memory_limit);
-  stat(out, "lru_crawler", "no");
+  // What has ended is taken out once a second, by no thread of its own.
+  stat(out, "lru_crawler", "yes");
+  stat(out, "lru_maintainer_thread", "no");
   stat(out, "maxconns", s.connections);
   stat(out, "tcpport", s.port);
   stat(out, "udpport", 0);
@@ -253,6 +267,8 @@ void service::show_items(output& out) {
   };
   if (cached.entries != 0) {
     stat(out, "items:1:number", cached.entries);
+    stat(out, "items:1:age", cached.oldest);
+    stat(out, "items:1:mem_requested", cached.entry_bytes);
     count("items:1:evicted", counted::evictions);
     count("items:1:evicted_nonzero", counted::evicted_with_end);
     stat(out, "items:1:evicted_time", cached.evicted_idle);
@@ -260,6 +276,9 @@ void service::show_items(output& out) {
     count("items:1:outofmemory", counted::out_of_memory);
     count("items:1:reclaimed", counted::expired);
     count("items:1:expired_unfetched", counted::expired_unfetched);
+    count("items:1:crawler_reclaimed", counted::walked_ended);
+    count("items:1:crawler_items_checked", counted::walked);
+    count("items:1:direct_reclaims", counted::evicting);
   }
   out << end_line;
 }
@@ -277,7 +296,6 @@ void service::show_slabs(output& out) {
   stat(out, "1:used_chunks", cached.segments);
   stat(out, "1:free_chunks", 0);
   stat(out, "1:free_chunks_end", 0);
-  stat(out, "1:mem_requested", cached.entry_bytes);
   count("1:get_hits", counted::get_hits);
   count("1:cmd_set", counted::set_commands);
   count("1:delete_hits", counted::delete_hits);

@@ -113,6 +113,8 @@ enum class counted : std::uint8_t {
   rejected,
   accept_pauses,
   paused_us,
+  lacking_memory,
+  lacking_buffers,
   stored,
   found_expired,
   found_flushed,
@@ -121,8 +123,12 @@ enum class counted : std::uint8_t {
   evicted_with_end,
   expired,
   expired_unfetched,
+  evicting,
+  walks,
+  walked,
+  walked_ended,
 };
-inline constexpr std::size_t counted_kinds = static_cast<std::size_t>(counted::expired_unfetched) + 1;
+inline constexpr std::size_t counted_kinds = static_cast<std::size_t>(counted::walked_ended) + 1;
 using counts = std::array<std::uint64_t, counted_kinds>;
 
 /// What one thread counts. Others may read it.

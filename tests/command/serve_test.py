@@ -100,6 +100,53 @@ int getaddrinfo(const char* host, const char* port, const struct addrinfo* wante
 }
 """
 
+# Where Prometheus' exporter finds its families: in which statistics, and in rows of which names. Those of extstore and of the
+# proxy are left out.
+FAMILIES = {
+    "": {"up": "pid", "uptime_seconds": "uptime", "time_seconds": "time", "version": "version",
+         "process_user_cpu_seconds_total": "rusage_user", "process_system_cpu_seconds_total": "rusage_system",
+         "read_bytes_total": "bytes_read", "written_bytes_total": "bytes_written",
+         "current_connections": "curr_connections", "connections_total": "total_connections",
+         "connections_rejected_total": "rejected_connections", "connections_yielded_total": "conn_yields",
+         "connections_listener_disabled_total": "listen_disabled_num", "current_bytes": "bytes",
+         "limit_bytes": "limit_maxbytes", "current_items": "curr_items", "items_total": "total_items",
+         "items_evicted_total": "evictions", "items_reclaimed_total": "reclaimed",
+         "item_too_large_total": "store_too_large", "item_no_memory_total": "store_no_memory",
+         "direct_reclaims_total": "direct_reclaims", "accepting_connections": "accepting_conns",
+         "lru_crawler_starts_total": "lru_crawler_starts", "lru_crawler_reclaimed_total": "crawler_reclaimed",
+         "lru_crawler_items_checked_total": "crawler_items_checked",
+         "lru_crawler_moves_to_cold_total": "moves_to_cold", "lru_crawler_moves_to_warm_total": "moves_to_warm",
+         "lru_crawler_moves_within_lru_total": "moves_within_lru",
+         "commands_total": "cmd_set cmd_flush get_hits get_misses delete_hits delete_misses incr_hits incr_misses decr_hits "
+                           "decr_misses cas_hits cas_misses cas_badval touch_hits touch_misses"},
+    "settings": {"max_connections": "maxconns", "lru_crawler_enabled": "lru_crawler",
+                 "lru_crawler_sleep": "lru_crawler_sleep", "lru_crawler_to_crawl": "lru_crawler_tocrawl",
+                 "lru_crawler_maintainer_thread": "lru_maintainer_thread", "lru_crawler_hot_percent": "hot_lru_pct",
+                 "lru_crawler_warm_percent": "warm_lru_pct", "lru_crawler_hot_max_factor": "hot_max_factor",
+                 "lru_crawler_warm_max_factor": "warm_max_factor"},
+    "items": {"slab_current_items": "items:1:number", "slab_items_age_seconds": "items:1:age",
+              "slab_mem_requested_bytes": "items:1:mem_requested",
+              "slab_items_crawler_reclaimed_total": "items:1:crawler_reclaimed",
+              "slab_items_evicted_total": "items:1:evicted", "slab_items_evicted_nonzero_total": "items:1:evicted_nonzero",
+              "slab_items_evicted_time_seconds": "items:1:evicted_time",
+              "slab_items_evicted_unfetched_total": "items:1:evicted_unfetched",
+              "slab_items_expired_unfetched_total": "items:1:expired_unfetched",
+              "slab_items_outofmemory_total": "items:1:outofmemory", "slab_items_reclaimed_total": "items:1:reclaimed",
+              "slab_items_tailrepairs_total": "items:1:tailrepairs", "slab_items_moves_to_cold": "items:1:moves_to_cold",
+              "slab_items_moves_to_warm": "items:1:moves_to_warm",
+              "slab_items_moves_within_lru": "items:1:moves_within_lru", "slab_hot_items": "items:1:number_hot",
+              "slab_warm_items": "items:1:number_warm", "slab_cold_items": "items:1:number_cold",
+              "slab_temporary_items": "items:1:number_temp", "slab_hot_age_seconds": "items:1:age_hot",
+              "slab_warm_age_seconds": "items:1:age_warm",
+              "slab_lru_hits_total": "items:1:hits_to_hot items:1:hits_to_warm items:1:hits_to_cold items:1:hits_to_temp"},
+    "slabs": {"malloced_bytes": "total_malloced", "slab_chunk_size_bytes": "1:chunk_size",
+              "slab_chunks_per_page": "1:chunks_per_page", "slab_current_pages": "1:total_pages",
+              "slab_current_chunks": "1:total_chunks", "slab_chunks_used": "1:used_chunks",
+              "slab_chunks_free": "1:free_chunks", "slab_chunks_free_end": "1:free_chunks_end",
+              "slab_commands_total": "1:get_hits 1:delete_hits 1:incr_hits 1:decr_hits 1:cas_hits 1:touch_hits "
+                                     "1:cas_badval 1:cmd_set"},
+}
+
 
 class Client:
     """A connection."""
@@ -407,6 +454,23 @@ class Serve(Case):
                 self.assertEqual(self.client(path).stats()["max_connections"], str(connections))
                 self.end(server)
         self.assertEqual(resource.getrlimit(resource.RLIMIT_NOFILE), limits)
+
+    def test_the_families_of_an_exporter(self) -> None:
+        self.start("-t", "1")
+        client = self.client()
+        self.assertEqual(client.ask("set k 0 0 1\r\nx"), "STORED")
+        shown = {which: client.stats(which) for which in FAMILIES}
+        absent = {family for which, families in FAMILIES.items() for family, rows in families.items()
+                  if not set(rows.split()) <= set(shown[which])}
+        self.assertEqual(absent, {f"lru_crawler_{name}" for name in (
+            "sleep", "to_crawl", "hot_percent", "warm_percent", "hot_max_factor", "warm_max_factor", "moves_to_cold_total",
+            "moves_to_warm_total", "moves_within_lru_total")} | {f"slab_{name}" for name in (
+                "hot_items", "warm_items", "cold_items", "temporary_items", "hot_age_seconds", "warm_age_seconds",
+                "lru_hits_total", "items_moves_to_cold", "items_moves_to_warm", "items_moves_within_lru",
+                "items_tailrepairs_total")})
+        # A row that comes twice would be one metric twice, which the exporter refuses.
+        self.assertNotIn("1:mem_requested", shown["slabs"])
+        self.assertEqual((len(absent), sum(map(len, FAMILIES.values()))), (20, 70))
 
     def test_no_more_files(self) -> None:
         server = self.start()

@@ -827,6 +827,41 @@ TEST(protocol, evictions_are_counted_with_what_they_end) {
   EXPECT_EQ(evicted("evicted_time"), 50U);
 }
 
+TEST(protocol, the_age_is_of_the_oldest_segment_or_large_entry) {
+  conversation c;
+  const auto age = [&c] {
+    const std::string items = c.ask("stats items\r\n");
+    const std::string_view name = "STAT items:1:age ";
+    const std::size_t at = items.find(name);
+    return at == std::string::npos ? std::string("none") : items.substr(at + name.size(), 3);
+  };
+  EXPECT_EQ(age(), "none");
+  c.say("set a 0 0 30000\r\n" + many(30'000, 'x') + "\r\ndebugtime 77\r\nset b 0 0 1\r\nx\r\n");
+  EXPECT_EQ(age(), "77\r");
+  c.say("delete a\r\n");
+  EXPECT_EQ(age(), "0\r\n");
+  c.say("debugtime 100\r\nset a 0 0 30000\r\n" + many(30'000, 'x') + "\r\ndebugtime 11\r\n");
+  EXPECT_EQ(age(), "111");
+}
+
+TEST(protocol, the_walk_for_what_has_ended_is_counted) {
+  conversation c;
+  const auto shows = [&c](const char* row) {
+    EXPECT_THAT(c.ask("stats\r\n"), HasSubstr(std::string("\r\nSTAT ") + row + "\r\n"));
+  };
+  c.say("set a 0 5 1\r\nx\r\nset b 0 50 1\r\nx\r\nset c 0 5 30000\r\n" + many(30'000, 'x') +
+        "\r\ndebugtime 5\r\n");
+  // Half of the segments at each second. The first half was looked at as the clock moved.
+  for (unsigned i = 0; i < 10; ++i) c.shared.tick();
+  shows("lru_crawler_starts 6");
+  shows("crawler_reclaimed 2");
+  shows("curr_items 1");
+  shows("reclaimed 2");
+  shows("direct_reclaims 0");
+  EXPECT_THAT(c.ask("stats items\r\n"), HasSubstr("\r\nSTAT items:1:crawler_reclaimed 2\r\n"));
+  EXPECT_THAT(c.ask("stats reset\r\nstats\r\n"), HasSubstr("\r\nSTAT crawler_reclaimed 0\r\n"));
+}
+
 TEST(protocol, a_dump_of_keys_has_a_limit) {
   choice with;
   with.memory.memory_limit = 32 * mebibyte;

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <ctime>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
@@ -112,8 +113,14 @@ struct byte_cache::state {
   std::atomic<std::uint64_t> found_flushed{0};
   /// Of the extents of values that are being received.
   std::atomic<std::size_t> bytes_received{0};
-  /// Of the next segment or large entry that comes into a queue.
-  alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> ages{0};
+  /// Of the last segment or large entry that came into a queue: the tick, and a number that makes it larger than those before.
+  alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> last_age{0};
+
+  // Under the mutex.
+  std::uint64_t evicting = 0;
+  std::uint64_t walks = 0;
+  std::uint64_t walked = 0;
+  std::uint64_t walked_ended = 0;
 
   static void add(std::atomic<std::uint64_t>& count) noexcept {
     count.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
@@ -148,8 +155,27 @@ struct byte_cache::state {
     return [this](location where) { return hash_of(log.entry_at(where).key()); };
   }
 
-  // relaxed: a number that only grows
-  std::uint64_t next_age() noexcept { return ages.fetch_add(1, std::memory_order_relaxed); }
+  static constexpr unsigned age_shift = 32;
+  std::uint64_t next_age() noexcept {
+    const std::uint64_t tick = std::uint64_t{now()} << age_shift;
+    // relaxed, both: a number that only grows
+    std::uint64_t last = last_age.load(std::memory_order_relaxed);
+    std::uint64_t next = 0;
+    do {
+      next = std::max(last + 1, tick);
+    } while (!last_age.compare_exchange_weak(last, next, std::memory_order_relaxed));
+    return next;
+  }
+  /// The tick at which the oldest segment or large entry came into its queue; `second` if there is none. Under the mutex.
+  [[nodiscard]] std::uint32_t oldest_tick(std::uint32_t second) noexcept {
+    std::uint64_t oldest = std::uint64_t{second} << age_shift;
+    for (const queue q : {queue::fresh, queue::proven}) {
+      if (const std::uint32_t i = log.first(q); i != entry_log::none) oldest = std::min(oldest, log[i].age);
+      if (const extents::candidate c = large.oldest(q); c.index != extents::none)
+        oldest = std::min(oldest, c.age);
+    }
+    return static_cast<std::uint32_t>(oldest >> age_shift);
+  }
 
   [[nodiscard]] entry& entry_in(std::uint32_t extent) const noexcept {
     return *std::launder(reinterpret_cast<entry*>(large.at(extent) + large[extent].entry_at));
@@ -312,6 +338,7 @@ bool byte_cache::state::make_progress(std::size_t bytes, effort& so_far) {
   const auto patience = static_cast<unsigned>(4 + 2 * bytes / log.segment_bytes());
   if (limbo < bytes + log.segment_bytes() + budget.limit() / 64 && evict(so_far.evictions / patience)) {
     ++so_far.evictions;
+    ++evicting;
     return true;
   }
   if (limbo == 0) return false;
@@ -432,6 +459,7 @@ bool byte_cache::state::drop_ended_large(std::uint32_t second) {
     for (std::uint32_t extent = large.oldest(q).index; extent != extents::none;) {
       const std::uint32_t next = large.newer(extent, q).index;
       entry& e = entry_in(extent);
+      ++walked;
       if (is_gone(e, second)) {
         guard.reserve(1);
         const std::uint64_t hash = hash_of(e.key());
@@ -439,6 +467,7 @@ bool byte_cache::state::drop_ended_large(std::uint32_t second) {
         const table::found f = entries.find_location(hash, log.location_of(reinterpret_cast<std::byte*>(&e)));
         if (f.at != nullptr && is_gone(e, second)) {
           drop_ended(e, f, hash, &guard);
+          ++walked_ended;
           found_one = true;
         }
       }
@@ -506,6 +535,7 @@ void byte_cache::state::drop_ended_of(std::uint32_t index, std::uint32_t second)
     const std::size_t bytes = e.bytes();
     at += static_cast<std::uint32_t>(bytes);
     if ((e.marks() & caching::is_filler) != 0) continue;
+    ++walked;
     if (!is_gone(e, second)) {
       if (e.end() != cache_entry::never) left[std::bit_width(e.end() - second)] += bytes;
       continue;
@@ -513,7 +543,9 @@ void byte_cache::state::drop_ended_of(std::uint32_t index, std::uint32_t second)
     const std::uint64_t hash = hash_of(e.key());
     const std::lock_guard held(entries.lock_of(hash));
     const table::found f = entries.find_location(hash, where);
-    if (f.at != nullptr && is_gone(e, second)) drop_ended(e, f, hash, &guard);
+    if (f.at == nullptr || !is_gone(e, second)) continue;
+    drop_ended(e, f, hash, &guard);
+    ++walked_ended;
   }
   const std::size_t one_in =
       options.evicts ? entry_log::segment::holes_one_in : entry_log::segment::last_holes_one_in;
@@ -857,6 +889,7 @@ void byte_cache::reclaim_ended(std::size_t segments) noexcept {
   try {
     for (std::size_t i = 0; i < std::min<std::size_t>(segments, s.log.size()); ++i) {
       const std::lock_guard held(s.mutex);
+      if (s.next_to_reclaim == 0) ++s.walks;
       s.drop_ended_of(s.next_to_reclaim, s.now());
       s.next_to_reclaim = (s.next_to_reclaim + 1) % s.log.size();
       if (s.next_to_reclaim == 0) static_cast<void>(s.drop_ended_large(s.now()));
@@ -878,6 +911,12 @@ cache_statistics byte_cache::statistics() const {
   {
     const std::lock_guard held(s.mutex);
     r.segments = s.log.backed();
+    const std::uint32_t second = s.now();
+    r.oldest = second - s.oldest_tick(second);
+    r.evicting = s.evicting;
+    r.walks = s.walks;
+    r.walked = s.walked;
+    r.walked_ended = s.walked_ended;
   }
   r.segment_bytes = s.log.segment_bytes();
   r.stored = s.versions.load(std::memory_order_relaxed);

@@ -108,6 +108,13 @@ struct cache_statistics {
   std::uint64_t copied = 0;         ///< entries that survived the segment in which they lay
   std::uint64_t found_expired = 0;  ///< gets and changes that found an entry after its end
   std::uint64_t found_flushed = 0;  ///< the same, of a flush
+  /// Ticks since the oldest segment or large entry came into its queue: no entry was stored, or survived, before. An entry
+  /// that no get asks for stays about so long in a full cache.
+  std::uint32_t oldest = 0;
+  std::uint64_t evicting = 0;      ///< times that a change evicted or moved entries for memory
+  std::uint64_t walks = 0;         ///< rounds of reclaim_ended() that have begun
+  std::uint64_t walked = 0;        ///< entries that were looked at for their end, also such as had left
+  std::uint64_t walked_ended = 0;  ///< of these, those that had ended and were taken out
 };
 
 class byte_cache {

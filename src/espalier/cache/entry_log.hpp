@@ -173,6 +173,8 @@ class entry_log {
 
   /// The oldest of a queue that is complete; none: there is none.
   [[nodiscard]] std::uint32_t oldest(queue in) const noexcept;
+  /// The oldest of a queue, open or not; none: there is none.
+  [[nodiscard]] std::uint32_t first(queue in) const noexcept { return order_[index_of(in)].oldest; }
   [[nodiscard]] std::uint32_t listed(queue in) const noexcept { return order_[index_of(in)].count; }
   [[nodiscard]] std::uint32_t backed() const noexcept { return backed_; }
 
