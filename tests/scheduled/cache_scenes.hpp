@@ -521,6 +521,57 @@ struct keeping_cache {
   byte_cache c{{.memory_limit = smallest, .largest_entry = smallest / 2, .evicts = false, .clock = &clock}};
 };
 
+inline void what_is_held_or_received_stays(scene& s) {
+  auto& one = s.make<one_cache>();
+  s.thread("one", [&one] {
+    constexpr std::size_t bytes = 100'000;
+    const auto fill = [&one] {
+      for (char i = 'A'; i < 'Q'; ++i)
+        require(store(one.c, std::string(1, i), bytes, i).outcome == cache_outcome::done, "there is room");
+    };
+    for (int round = 0; round < 20; ++round) {
+      require(store(one.c, "k", bytes, 'k').outcome == cache_outcome::done, "there is room");
+      byte_cache::hold held;
+      std::string_view value;
+      one.c.get("k", [&](const cache_entry& e) {
+        held = one.c.hold_value(e);
+        value = e.value;
+      });
+      store(one.c, "k", bytes, 'n');
+      if (round % 8 == 0) fill();
+      require(value.front() == 'k' && value.back() == 'k', "what is held stays");
+    }
+    {
+      std::vector<byte_cache::incoming> coming;
+      for (auto next = one.c.receive(1, bytes); next; next = one.c.receive(1, bytes)) {
+        std::memset(next.value(), 'r', bytes);
+        coming.push_back(std::move(next));
+      }
+      require(coming.size() == smallest / 2 / bytes, "half of the memory is for what comes");
+      for (char i = 'A'; i < 'H'; ++i) store(one.c, std::string(1, i), bytes, i);
+      for (const auto& c : coming)
+        require(c.value()[0] == 'r' && c.value()[bytes - 1] == 'r', "what is received is no entry's");
+    }
+    for (char i = 'A'; i < 'M'; ++i) {
+      byte_cache::incoming value = one.c.receive(1, bytes);
+      require(static_cast<bool>(value), "what has come leaves room for the next");
+      std::memset(value.value(), i, bytes);
+      one.c.change(
+          byte_cache::hashed(std::string(1, i)),
+          [i](const cache_entry*) {
+            cache_change change;
+            change.what = kind::store;
+            change.flags = static_cast<unsigned char>(i);
+            return change;
+          },
+          value);
+      require(get(one.c, std::string(1, i)) == i, "what was received is the value");
+    }
+    fill();
+    require(one.c.statistics().used_bytes <= smallest + 16 * 1024, "the limit holds");
+  });
+}
+
 inline void without_evictions_all_stay(scene& s) {
   auto& all = s.make<keeping_cache>();
   s.thread("one", [&all] {
@@ -567,6 +618,17 @@ inline void what_has_ended_goes_first(scene& s) {
   });
 }
 
+inline void what_is_being_filled_stays(scene& s) {
+  auto& one = s.make<one_cache>();
+  s.thread("one", [&one] {
+    // Alone in a segment for short lives, which is the oldest one and stays open.
+    store(one.c, "slow", 20, 's', 30);
+    for (int i = 0; i < 250; ++i) store(one.c, std::to_string(i), 7'900, 'v');
+    require(one.c.statistics().evictions > 60, "others make room");
+    require(get(one.c, "slow") == 's', "what is being filled stays");
+  });
+}
+
 inline void what_has_ended_leaves_room(scene& s) {
   auto& all = s.make<keeping_cache>();
   s.thread("one", [&all] {
@@ -574,7 +636,7 @@ inline void what_has_ended_leaves_room(scene& s) {
       int stored = 0;
       while (store(all.c, prefix + std::to_string(stored), 7'900, 'v', expires).outcome ==
              cache_outcome::done)
-        ++stored;
+        require(++stored < 1000, "a full cache refuses");
       return stored;
     };
     const int stored = fill("t", 5);
@@ -597,6 +659,26 @@ inline void what_has_ended_leaves_room(scene& s) {
     all.clock = 60;
     all.c.reclaim_ended();
     require(all.c.statistics().entries == 0, "what has ended leaves the counts");
+  });
+}
+
+inline void sizes_take_each_others_memory(scene& s) {
+  auto& all = s.make<keeping_cache>();
+  s.thread("one", [&all] {
+    const auto fill = [&all](std::size_t bytes, std::uint32_t end = cache_entry::never) {
+      int stored = 0;
+      while (store(all.c, std::to_string(stored), bytes, 'v', end).outcome == cache_outcome::done) ++stored;
+      return stored;
+    };
+    for (const std::size_t bytes : {30'000U, 400'000U, 7'900U, 90'000U, 7'900U}) {
+      const int stored = fill(bytes);
+      require(static_cast<std::size_t>(stored) * bytes >= smallest / 4 * 3,
+              "what is free is used, whatever it was");
+      for (int i = 0; i < stored; ++i) erase(all.c, std::to_string(i));
+    }
+    const int large = fill(90'000, 5);
+    all.clock = 5;
+    require(fill(90'000) == large, "what has ended makes room");
   });
 }
 
@@ -836,11 +918,14 @@ void for_each_long_scene(Visit&& visit) {
 template <class Visit>
 void for_each_lone_scene(Visit&& visit) {
   visit("ended", what_has_ended_goes_first);
+  visit("being filled", what_is_being_filled_stays);
   visit("ended among others", what_has_ended_leaves_room);
   visit("erased", what_was_erased_leaves_room);
   visit("asked for long ago", what_no_get_asks_for_goes_in_the_end);
   visit("returns", what_returns_stays);
   visit("large values", large_values_come_and_go);
+  visit("held", what_is_held_or_received_stays);
+  visit("sizes", sizes_take_each_others_memory);
   visit("no evictions", without_evictions_all_stay);
 }
 
