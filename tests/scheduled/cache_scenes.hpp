@@ -193,7 +193,7 @@ inline void a_sealed_segment_takes_nothing_more(scene& s) {
   }
   s.thread("seals", [&p] {
     p.log.open(p.second, caching::queue::fresh, 0);  // seals the first
-    if (p.log.take_loose() != entry_log::none) ++p.loose;
+    if (p.log.take_loose(p.log.segment_bytes()) != entry_log::none) ++p.loose;
     if (!p.log.is_complete(p.first)) return;
     const std::uint32_t end = p.log[p.first].end;
     require(p.log[p.first].complete.load() == end, "no writer is on its way");
@@ -204,7 +204,7 @@ inline void a_sealed_segment_takes_nothing_more(scene& s) {
   s.at_end([&p] {
     p.log.seal_open();
     require(p.log.is_complete(p.first) && p.log.is_complete(p.second), "every writer was done");
-    while (p.log.take_loose() != entry_log::none) ++p.loose;
+    while (p.log.take_loose(p.log.segment_bytes()) != entry_log::none) ++p.loose;
     require(p.loose == 2, "what is nearly empty is found, also if it had writers");
     require(p.log[p.first].end + p.log[p.second].end == (p.first == 0 || p.second == 0 ? 12U : 0U) + 4 * 16,
             "room was handed out once");
