@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -72,11 +73,29 @@ using maps = test::of_each<
                    locked_map<std::uint64_t, std::uint64_t>>>;
 TYPED_TEST_SUITE(facade, maps);
 
-TYPED_TEST(facade, count_and_upper_bound) {
+/// What std::map says of a key that it does not have.
+template <class Read>
+void expect_absent(Read&& read) {
+  try {
+    static_cast<void>(read());
+    FAIL() << "at() returned the value of an absent key";
+  } catch (const std::out_of_range& e) {
+    EXPECT_STREQ(e.what(), "at: the map does not have the key");
+  }
+}
+
+TYPED_TEST(facade, at_count_and_upper_bound) {
   this->fill();
   auto guard = this->map_.pin();
   for (int i = 0; i < 500; ++i) {
     const auto k = this->draw();
+    if (const auto at = this->expected_.find(k); at != this->expected_.end()) {
+      EXPECT_EQ(this->map_.at(k), at->second);
+      EXPECT_EQ(this->map_.at(guard, k), at->second);
+    } else {
+      expect_absent([&] { return this->map_.at(k); });
+      expect_absent([&] { return this->map_.at(guard, k); });
+    }
     EXPECT_EQ(this->map_.count(k), this->expected_.count(k));
     EXPECT_EQ(this->map_.count(guard, k), this->expected_.count(k));
     const auto wanted = this->expected_.upper_bound(k);
@@ -182,15 +201,19 @@ TYPED_TEST(facade, finds_or_inserts) {
   this->expect_same();
 }
 
-TYPED_TEST(facade, pops_the_first_entries_and_tells_what_updates_have_done) {
+TYPED_TEST(facade, pops_entries_and_tells_what_updates_have_done) {
   if constexpr (TypeParam::properties.exchanges) {
     this->fill();
+    const auto expect_popped = [this](const auto& popped, auto at) {
+      ASSERT_TRUE(popped.has_value());
+      EXPECT_EQ(*popped, (typename TestFixture::entry{at->first, at->second}));
+      this->expected_.erase(at);
+    };
     while (this->expected_.size() > 100) {
-      const auto first = this->map_.pop_first();
-      ASSERT_TRUE(first.has_value());
-      EXPECT_EQ(*first, (typename TestFixture::entry{this->expected_.begin()->first,
-                                                     this->expected_.begin()->second}));
-      this->expected_.erase(this->expected_.begin());
+      ASSERT_NO_FATAL_FAILURE(expect_popped(this->map_.pop_first(), this->expected_.begin()));
+      if constexpr (TypeParam::properties.bidirectional) {
+        ASSERT_NO_FATAL_FAILURE(expect_popped(this->map_.pop_last(), std::prev(this->expected_.end())));
+      }
     }
     this->expect_same();
     for (int i = 0; i < 100; ++i) {
@@ -209,6 +232,9 @@ TYPED_TEST(facade, pops_the_first_entries_and_tells_what_updates_have_done) {
     this->expect_same();
     this->map_.clear();
     EXPECT_FALSE(this->map_.pop_first().has_value());
+    if constexpr (TypeParam::properties.bidirectional) {
+      EXPECT_FALSE(this->map_.pop_last().has_value());
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 // The contract that every map of the library keeps. map_facade.hpp documents each operation.
 //
 //   find(key)                       copy of the value, or nothing
+//   at(key)                         the same value; throws std::out_of_range where the key is absent
 //   find(key, visitor)              calls visitor(value) where the key is present, and copies nothing
 //   contains(key), count(key)       presence
 //   find_batch(keys, results)       a find of each
@@ -55,6 +56,7 @@
 //   reverse_scan(from, visitor)     of the keys <= from
 //   reverse_scan(from, to, visitor) of those that are larger than to besides
 //   previous(), seek_last()         of a cursor
+//   pop_last()                      removes and returns the last entry, if the map is exchanging
 //
 // The operations that read are const. Each operation is linearizable per key. A scan visits each key that was present
 // throughout exactly once, in strictly increasing order (a reverse scan in decreasing order); keys that come or go

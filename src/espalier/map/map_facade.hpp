@@ -98,6 +98,16 @@ class map_facade {
   [[nodiscard]] std::optional<Value> find(Guard& guard, key_view key) const {
     return self().do_find(own(guard), key);
   }
+  /// A copy of the value, as find(). Throws std::out_of_range if the key is absent.
+  [[nodiscard]] Value at(key_view key) const {
+    auto guard = self().pin();
+    return at(guard, key);
+  }
+  [[nodiscard]] Value at(Guard& guard, key_view key) const {
+    std::optional<Value> found = self().do_find(own(guard), key);
+    if (!found) throw std::out_of_range("at: the map does not have the key");
+    return *std::move(found);
+  }
   /// Calls visitor(value), with a const reference, if the key is present; returns whether it is. Copies no value that lies
   /// outside of the nodes: the visitor reads it where it is, under the guard. The visitor may use the map.
   template <std::invocable<const Value&> Visitor>
@@ -588,11 +598,13 @@ class map_facade {
   /// smallest one when it was found: a smaller key that another thread inserts meanwhile stays.
   template <exchanging M = Map>
   std::optional<value_type> pop_first() {
-    while (std::optional<value_type> at = first()) {
-      if (std::optional<Value> value = extract(at->key))
-        return value_type{std::move(at->key), std::move(*value)};
-    }
-    return std::nullopt;
+    return pop<bound_type>();
+  }
+  /// The same of the greatest key.
+  template <exchanging M = Map>
+    requires bidirectional<M>
+  std::optional<value_type> pop_last() {
+    return pop<reverse_bound_type>();
   }
 
   /// What an update has found, and what it has stored; nothing where the key is absent.
@@ -752,6 +764,17 @@ class map_facade {
                      found.emplace(value_type{Key(key), value});
                    }));
     return found;
+  }
+
+  /// Erases the first entry in the direction of the bound, and returns it.
+  template <class Bound>
+  std::optional<value_type> pop() {
+    auto guard = self().pin();
+    while (std::optional<value_type> at = first_from(guard, Bound::whole(less_))) {
+      if (std::optional<Value> value = extract(guard, at->key))
+        return value_type{std::move(at->key), std::move(*value)};
+    }
+    return std::nullopt;
   }
 
   // `to`: the first key not to visit, if any.

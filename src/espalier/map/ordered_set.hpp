@@ -189,8 +189,9 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   bool insert(guard_type& guard, key_view key) { return map_type::insert(guard, key, present); }
   using map_type::erase;
   using map_type::erase_from;
-  /// Erases the smallest key and returns it, as of map_facade.hpp.
+  /// Erase the smallest key, or the greatest one, and return it, as of map_facade.hpp.
   std::optional<Key> pop_first() { return key_of(map_type::pop_first()); }
+  std::optional<Key> pop_last() { return key_of(map_type::pop_last()); }
   /// Erases the keys for which predicate(key) is true. Returns how many.
   template <class Predicate>
   std::size_t erase_if(Predicate&& predicate) {
