@@ -168,6 +168,10 @@ TYPED_TEST(facade, scans_and_erases_without_bounds) {
     EXPECT_EQ(this->map_.reverse_scan(previous), this->expected_.size());
     last = this->expected_.rbegin();
     EXPECT_EQ(this->map_.reverse_scan(guard, previous), this->expected_.size());
+    last = this->expected_.rbegin();
+    for (auto i = this->map_.rbegin(); i != this->map_.rend(); ++i) previous(i->key, i->value);
+    EXPECT_EQ(last, this->expected_.rend());
+    EXPECT_EQ(std::ranges::distance(this->map_.rbegin(), this->map_.rend()), this->expected_.size());
   }
   const auto from = this->draw();
   const auto first = this->expected_.lower_bound(from);

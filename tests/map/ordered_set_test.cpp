@@ -117,6 +117,8 @@ TYPED_TEST(ordered_set_of, scans) {
 
 TYPED_TEST(ordered_set_of, loops_and_cursors) {
   this->fill();
+  EXPECT_TRUE(std::ranges::equal(this->set_.rbegin(), this->set_.rend(), this->expected_.rbegin(),
+                                 this->expected_.rend()));
   for (int i = 0; i < 50; ++i) {
     const TypeParam from = this->draw();
     const TypeParam to = this->draw();

@@ -55,6 +55,7 @@
 //   reverse_scan(visitor)           ordered visit of all entries, the greatest key first
 //   reverse_scan(from, visitor)     of the keys <= from
 //   reverse_scan(from, to, visitor) of those that are larger than to besides
+//   rbegin(), rend()                a loop over all entries, the greatest key first
 //   previous(), seek_last()         of a cursor
 //   pop_last()                      removes and returns the last entry, if the map is exchanging
 //

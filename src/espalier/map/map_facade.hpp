@@ -296,7 +296,8 @@ class map_facade {
    private:
     friend map_facade;
     /// From the bound on, up to a key if there is one.
-    cursor(const Map& map, const bound_type& from, key_reference<Key> to) : map_(&map) {
+    template <class Bound>
+    cursor(const Map& map, const Bound& from, key_reference<Key> to) : map_(&map) {
       if (to) to_.emplace(*to);
       read(from);
     }
@@ -330,8 +331,11 @@ class map_facade {
     entry_batch<Key, Value> batch_;  ///< in the direction of the last seek or turn
   };
 
-  /// Goes through the entries in order, as a cursor does.
-  class iterator {
+  /// Goes through the entries in one direction, as a cursor does.
+  template <scan_direction Direction>
+  class entry_iterator {
+    using bound = scan_bound<Key, Compare, Direction>;
+
    public:
     using value_type = map_entry<Key, Value>;
     using difference_type = std::ptrdiff_t;
@@ -339,21 +343,35 @@ class map_facade {
 
     [[nodiscard]] const value_type& operator*() const noexcept { return at_.entry(); }
     [[nodiscard]] const value_type* operator->() const noexcept { return &at_.entry(); }
-    iterator& operator++() {
-      at_.next();
+    entry_iterator& operator++() {
+      at_.template step<bound>();
       return *this;
     }
-    void operator++(int) { at_.next(); }
-    friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return !i.at_.valid(); }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const entry_iterator& i, std::default_sentinel_t) noexcept {
+      return !i.at_.valid();
+    }
 
    private:
     friend map_facade;
-    iterator(const Map& map, const bound_type& from, key_reference<Key> to = {}) : at_(map, from, to) {}
+    entry_iterator(const Map& map, const bound& from, key_reference<Key> to = {}) : at_(map, from, to) {}
     cursor at_;
   };
+  using iterator = entry_iterator<scan_direction::forward>;
+  using reverse_iterator = entry_iterator<scan_direction::reverse>;
+
   /// A loop over the map may change it.
   [[nodiscard]] iterator begin() const { return iterator(self(), bound_type::whole(less_)); }
   [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+  /// The same in decreasing order.
+  template <bidirectional M = Map>
+  [[nodiscard]] reverse_iterator rbegin() const {
+    return reverse_iterator(self(), reverse_bound_type::whole(less_));
+  }
+  template <bidirectional M = Map>
+  [[nodiscard]] static std::default_sentinel_t rend() noexcept {
+    return {};
+  }
 
   /// A part of the map, for loops. begin() reads it.
   class range_type {

@@ -128,7 +128,9 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
     using of_map::valid;
     using of_map::operator bool;
   };
-  class iterator {
+  /// Of the keys that a loop over these entries has.
+  template <class Entries>
+  class key_iterator {
    public:
     using value_type = Key;
     using difference_type = std::ptrdiff_t;
@@ -136,25 +138,30 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
 
     [[nodiscard]] const Key& operator*() const noexcept { return at_->key; }
     [[nodiscard]] const Key* operator->() const noexcept { return &at_->key; }
-    iterator& operator++() {
+    key_iterator& operator++() {
       ++at_;
       return *this;
     }
     void operator++(int) { ++at_; }
-    friend bool operator==(const iterator& i, std::default_sentinel_t end) noexcept { return i.at_ == end; }
+    friend bool operator==(const key_iterator& i, std::default_sentinel_t end) noexcept {
+      return i.at_ == end;
+    }
 
    private:
     friend ordered_set;
-    template <class Entries>
-    explicit iterator(const Entries& entries) : at_(entries.begin()) {}
-    typename map_type::iterator at_;
+    explicit key_iterator(const Entries& at) : at_(at) {}
+    Entries at_;
   };
-  [[nodiscard]] iterator begin() const { return iterator(static_cast<const map_type&>(*this)); }
+  using iterator = key_iterator<typename map_type::iterator>;
+  using reverse_iterator = key_iterator<typename map_type::reverse_iterator>;
+  [[nodiscard]] iterator begin() const { return iterator(map_type::begin()); }
   [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+  [[nodiscard]] reverse_iterator rbegin() const { return reverse_iterator(map_type::rbegin()); }
+  [[nodiscard]] static std::default_sentinel_t rend() noexcept { return {}; }
 
   class range_type {
    public:
-    [[nodiscard]] iterator begin() const { return iterator(entries_); }
+    [[nodiscard]] iterator begin() const { return iterator(entries_.begin()); }
     [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
 
    private:
