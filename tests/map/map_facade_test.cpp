@@ -180,6 +180,25 @@ TYPED_TEST(facade, scans_and_erases_without_bounds) {
   this->expect_same();
 }
 
+TYPED_TEST(facade, equals_a_map_with_the_same_entries) {
+  TypeParam other;
+  EXPECT_TRUE(this->map_ == other);
+  this->fill();
+  EXPECT_TRUE(this->map_ != other);
+  for (const auto& [k, v] : this->expected_) other.insert(k, v);
+  EXPECT_TRUE(this->map_ == other);
+  const auto last = *this->expected_.rbegin();
+  other.insert_or_assign(last.first, last.second + 1);
+  EXPECT_FALSE(this->map_ == other);
+  // Another key in the place of the last one.
+  other.erase(last.first);
+  EXPECT_FALSE(this->map_ == other);
+  auto absent = this->draw();
+  while (this->expected_.contains(absent)) absent = this->draw();
+  other.insert(absent, last.second);
+  EXPECT_FALSE(this->map_ == other);
+}
+
 TYPED_TEST(facade, finds_or_inserts) {
   this->fill();
   auto guard = this->map_.pin();

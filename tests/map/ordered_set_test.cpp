@@ -86,7 +86,11 @@ TYPED_TEST(ordered_set_of, one_key) {
   }
   EXPECT_EQ(this->set_.first(), *this->expected_.begin());
   EXPECT_EQ(this->set_.last(), *this->expected_.rbegin());
+  ordered_set<TypeParam> same;
+  for (const TypeParam& k : this->expected_) same.insert(k);
+  EXPECT_TRUE(this->set_ == same);
   EXPECT_EQ(this->set_.pop_first(), *this->expected_.begin());
+  EXPECT_FALSE(this->set_ == same);
   EXPECT_EQ(this->set_.pop_last(), *this->expected_.rbegin());
   this->expected_.erase(this->expected_.begin());
   this->expected_.erase(std::prev(this->expected_.end()));

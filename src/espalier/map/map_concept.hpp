@@ -29,6 +29,7 @@
 //   range(from), range(from, to)    the same of the keys >= from, of those that are smaller than to besides
 //   cursor(map)                     a position: seek(key), seek_first(), next(), valid(), key(), value()
 //   size(), empty()                 estimates while other threads write
+//   map == other                    the same values under the same keys; exact while no other thread writes
 //   insert(key, value)              adds only where absent; true if it did
 //   try_emplace(key, arguments...)  the same, of a value made from the arguments; so is emplace
 //   find_or_insert(key, value)      a find, or an insert where absent; the value that the key has, and whether it is new

@@ -411,6 +411,21 @@ class map_facade {
     return none;
   }
 
+  /// Whether two maps have the same values under the same keys: values compare equal, and of two keys neither is smaller in
+  /// the order of the first map. Exact while no other thread writes to them. Linear.
+  friend bool operator==(const Map& a, const Map& b)
+    requires std::equality_comparable<Value>
+  {
+    const map_facade& order = a;
+    if (a.size() != b.size()) return false;
+    auto at = b.begin();
+    for (const value_type& e : a) {
+      if (at == b.end() || !order.equal(e.key, at->key) || !(e.value == at->value)) return false;
+      ++at;
+    }
+    return at == b.end();
+  }
+
   // Writing.
 
   /// Moves the value, or copies it: the binary trees copy. Where the key is present the value is as it was.

@@ -176,6 +176,10 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
 
   using map_type::empty;
   using map_type::size;
+  /// Whether they have the same keys, as of map_facade.hpp.
+  friend bool operator==(const ordered_set& a, const ordered_set& b) {
+    return static_cast<const map_type&>(a) == static_cast<const map_type&>(b);
+  }
 
   // Writing. True if the set has changed.
 
