@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,7 +22,7 @@
 #include "support/on_threads.hpp"
 #include "support/same_entries.hpp"
 
-// Maps that are moved and exchanged as wholes, with retired memory that still waits for its end.
+// Maps that are moved, exchanged, copied and made as wholes, with retired memory that still waits for its end.
 
 namespace espalier {
 namespace {
@@ -214,6 +215,37 @@ TYPED_TEST(moved_map, exchanges_domains_too) {
   EXPECT_EQ(test::live_allocations(), before);
 }
 
+TYPED_TEST(moved_map, is_copied_by_name) {
+  static_assert(!std::is_copy_constructible_v<TypeParam> && !std::is_copy_assignable_v<TypeParam>);
+  const std::int64_t before = test::live_allocations();
+  {
+    auto from = this->make(1);
+    TypeParam to = from.map->copy();
+    test::expect_same_entries(to, from.expected);
+    EXPECT_NE(&to.domain(), &from.map->domain());
+    to.clear();
+    test::expect_same_entries(*from.map, from.expected);
+    to = from.map->copy();
+    from.map.reset();
+    this->use_up(to, from.expected);
+    EXPECT_TRUE(to.copy().empty());
+  }
+  EXPECT_EQ(test::live_allocations(), before);
+}
+
+TYPED_TEST(moved_map, is_made_of_entries_of_which_the_first_of_equal_keys_counts) {
+  using entry = typename TypeParam::value_type;
+  const TypeParam empty(std::initializer_list<entry>{});
+  EXPECT_TRUE(empty.empty());
+  const auto a = this->key_of(3);
+  const auto b = this->key_of(5);
+  const TypeParam few{{a, 1}, {b, 2}, {a, 4}};
+  const std::map<typename TestFixture::key, number> expected{{a, 1}, {b, 2}, {a, 4}};
+  test::expect_same_entries(few, expected);
+  test::expect_same_entries(TypeParam(expected.begin(), expected.end()), expected);
+  test::expect_same_entries(TypeParam(few.begin(), few.end()), expected);
+}
+
 TYPED_TEST(moved_map, needs_no_memory) {
   auto a = this->make(1);
   auto b = this->make(2);
@@ -243,6 +275,9 @@ TEST(moved_map_with_a_state, has_the_order_of_the_other) {
   EXPECT_EQ(down.first()->key, 0U);
   map_type other(std::move(up));
   EXPECT_TRUE(other.key_comp().decreasing);
+  EXPECT_EQ(other.copy().first()->key, 99U);
+  const map_type made({{1, 1}, {2, 2}}, in_either_order{true});
+  EXPECT_EQ(made.first()->key, 2U);
   EXPECT_TRUE(other.insert(100, 1));
   EXPECT_EQ(other.first()->key, 100U);
 }

@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <random>
@@ -86,8 +87,7 @@ TYPED_TEST(ordered_set_of, one_key) {
   }
   EXPECT_EQ(this->set_.first(), *this->expected_.begin());
   EXPECT_EQ(this->set_.last(), *this->expected_.rbegin());
-  ordered_set<TypeParam> same;
-  for (const TypeParam& k : this->expected_) same.insert(k);
+  const ordered_set<TypeParam> same(this->expected_.begin(), this->expected_.end());
   EXPECT_TRUE(this->set_ == same);
   EXPECT_EQ(this->set_.pop_first(), *this->expected_.begin());
   EXPECT_FALSE(this->set_ == same);
@@ -181,6 +181,22 @@ TYPED_TEST(ordered_set_of, many_keys) {
   this->expect_same();
   this->set_.clear();
   EXPECT_TRUE(this->set_.empty());
+}
+
+TEST(ordered_set, is_made_of_keys_and_copied_by_name) {
+  const ordered_set<std::string> few{"b", "a", "b"};
+  EXPECT_EQ(few.first(), "a");
+  EXPECT_EQ(few.size(), 2U);
+  const ordered_set<int, std::greater<>> down({3, 1, 2}, std::greater<>());
+  EXPECT_EQ(down.first(), 3);
+  static_assert(!std::is_copy_constructible_v<ordered_set<int>> &&
+                !std::is_copy_assignable_v<ordered_set<int>>);
+  static_assert(std::is_nothrow_move_constructible_v<ordered_set<int>> &&
+                std::is_nothrow_move_assignable_v<ordered_set<int>>);
+  auto same = few.copy();
+  EXPECT_TRUE(same == few);
+  same.insert("c");
+  EXPECT_FALSE(few.contains("c"));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "espalier/ordered_map.hpp"
+#include "espalier/ordered_set.hpp"
 #include "espalier/sync/ticket_lock.hpp"
 
 namespace {
@@ -63,6 +64,15 @@ void visit(const ordered_map<int, int>& map) {
   map.scan([](int, int) { return 1; });
   // refused: the visitor of a scan returns nothing, or a bool
   map.scan(1, [](int, int) { return std::true_type(); });
+}
+
+void copy(const ordered_map<int, int>& map, const espalier::ordered_set<int>& set) {
+  // refused: take m.copy()
+  ordered_map<int, int> made(map);
+  // refused: take a = b.copy()
+  made = map;
+  // refused: take s.copy()
+  espalier::ordered_set<int> keys(set);
 }
 
 // What compiles: the program is right but for what is refused.

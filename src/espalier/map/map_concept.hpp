@@ -50,6 +50,11 @@
 //   pop_first()                     removes and returns the first entry
 //   erase_if(predicate)             an erase of each entry for which it is true
 //
+// ordered_map and ordered_set also have
+//
+//   ordered_map{{k, v}, ...}        a map with these entries, likewise of two iterators; of equal keys the first one counts
+//   map.copy()                      a map with the entries that a scan sees: there is no copy constructor
+//
 // A bidirectional map also has the mirror images of first and scan
 //
 //   last()                          copy of the last entry

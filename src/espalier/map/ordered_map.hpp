@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "espalier/map/btree/access.hpp"
 #include "espalier/map/btree/hashed_tree.hpp"
@@ -165,6 +168,31 @@ class ordered_map : public btree::ordered_map_of<
       "ordered_map", "Leis, Haubenschild and Neumann, Optimistic Lock Coupling, IEEE Data Eng. Bull. 2019");
 
   using base::base;
+  /// With these entries, which are pairs of a key and a value, or value_type. Of equal keys the first one counts. Throws what
+  /// an insert throws.
+  template <std::input_iterator Iterator, std::sentinel_for<Iterator> End>
+  ordered_map(Iterator first, End last, const order& less = order()) : base(less) {
+    for (; first != last; ++first) {
+      const auto& [key, value] = *first;
+      base::insert(key, value);
+    }
+  }
+  ordered_map(std::initializer_list<map_entry<Key, Value>> entries, const order& less = order())
+      : ordered_map(entries.begin(), entries.end(), less) {}
+
+  ordered_map(const ordered_map&) = delete;             // take m.copy(), which is exact at rest
+  ordered_map& operator=(const ordered_map&) = delete;  // take a = b.copy(), which is exact at rest
+  /// A map with the entries that a scan sees, in an order like this one, with a domain and a placement of its own. Exact while
+  /// no other thread writes. Linear; memory has the entries once more meanwhile. Throws what bulk_load() throws.
+  [[nodiscard]] ordered_map copy() const {
+    std::vector<map_entry<Key, Value>> entries;
+    entries.reserve(base::size());
+    base::scan([&](const auto& key, const Value& value) { entries.push_back({Key(key), value}); });
+    ordered_map same(base::key_comp());
+    same.bulk_load(entries);
+    return same;
+  }
+
   /// What moves or exchanges whole maps: constant time, and no allocation. No other thread may use one of them, nor may
   /// guards or cursors of them exist. A map that was moved away is empty, and can be used again, unless its placement has no
   /// default constructor. A map moves with its domain: if that is shared, it must outlive the map that has it now. Maps that

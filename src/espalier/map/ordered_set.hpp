@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -39,7 +40,22 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
 
   ordered_set() = default;
   explicit ordered_set(const key_compare& less) : map_type(less) {}
-  /// As of ordered_map.
+  /// With these keys.
+  template <std::input_iterator Iterator, std::sentinel_for<Iterator> End>
+  ordered_set(Iterator first, End last, const key_compare& less = key_compare()) : map_type(less) {
+    for (; first != last; ++first) insert(*first);
+  }
+  ordered_set(std::initializer_list<Key> keys, const key_compare& less = key_compare())
+      : ordered_set(keys.begin(), keys.end(), less) {}
+
+  // As of ordered_map.
+
+  ordered_set(const ordered_set&) = delete;             // take s.copy(), which is exact at rest
+  ordered_set& operator=(const ordered_set&) = delete;  // take a = b.copy(), which is exact at rest
+  [[nodiscard]] ordered_set copy() const { return ordered_set(map_type::copy()); }
+  ordered_set(ordered_set&&) = default;
+  ordered_set& operator=(ordered_set&&) = default;
+  ~ordered_set() = default;
   void swap(ordered_set& other) noexcept { map_type::swap(other); }
   friend void swap(ordered_set& a, ordered_set& b) noexcept { a.swap(b); }
 
@@ -242,6 +258,8 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   }
 
  private:
+  explicit ordered_set(map_type&& all) : map_type(std::move(all)) {}
+
   template <class Iterator>
   struct entries_of_keys {
     using difference_type = std::iter_difference_t<Iterator>;
