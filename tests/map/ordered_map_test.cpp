@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -17,7 +19,9 @@
 #include <vector>
 
 #include "espalier/hw/vector_compare.hpp"
+#include "espalier/map/locked_map.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/map/partitioned.hpp"
 #include "espalier/reclaim/epoch.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "support/every_entry.hpp"
@@ -351,6 +355,110 @@ TEST(ordered_map_of_strings, scans_begin_where_std_map_has_it) {
     if (i % 500 == 499) compare();
   }
   EXPECT_EQ(map.check_invariants(), nullptr);
+}
+
+/// What std::map says of a prefix, in its order.
+template <class Model>
+std::vector<std::string> with_prefix(const Model& expected, std::string_view prefix) {
+  std::vector<std::string> all;
+  for (const auto& entry : expected) {
+    if (entry.first.starts_with(prefix)) all.push_back(entry.first);
+  }
+  return all;
+}
+
+template <class Map>
+class strings_with_a_prefix : public testing::Test {};
+using maps_of_strings = testing::Types<ordered_map<std::string, int>, locked_map<std::string, int>,
+                                       locked_map<std::string, int, map_traits, std::greater<>>,
+                                       partitioned<ordered_map<std::string, int>>>;
+TYPED_TEST_SUITE(strings_with_a_prefix, maps_of_strings);
+
+TYPED_TEST(strings_with_a_prefix, are_scanned_and_erased) {
+  TypeParam map;
+  std::map<std::string, int, typename TypeParam::key_compare> expected;
+  // Of bytes on both sides of the sign, and at the end of the range.
+  static constexpr std::string_view bytes("a\x7f\x80\xff", 4);
+  std::mt19937_64 random(13);
+  const auto some = [&](std::size_t most) {
+    std::string k;
+    for (std::size_t n = random() % (most + 1); n != 0; --n) k += bytes[random() % bytes.size()];
+    return k;
+  };
+  for (int i = 0; i < 600; ++i) {
+    const std::string k = some(5);
+    map.insert(k, i);
+    expected.emplace(k, i);
+  }
+  auto guard = map.pin();
+  for (int i = 0; i < 200; ++i) {
+    const std::string prefix = some(4);
+    SCOPED_TRACE(testing::PrintToString(prefix));
+    std::vector<std::string> wanted = with_prefix(expected, prefix);
+    std::vector<std::string> seen;
+    const auto note = [&](std::string_view k, int v) {
+      seen.emplace_back(k);
+      EXPECT_EQ(v, expected.find(std::string(k))->second);
+    };
+    EXPECT_EQ(map.scan_prefix(prefix, note), wanted.size());
+    EXPECT_EQ(seen, wanted);
+    seen.clear();
+    for (const auto& e : map.range_of_prefix(prefix)) note(e.key, e.value);
+    EXPECT_EQ(seen, wanted);
+    seen.clear();
+    EXPECT_EQ(map.scan_prefix(guard, prefix, note), wanted.size());
+    EXPECT_EQ(seen, wanted);
+    std::reverse(wanted.begin(), wanted.end());
+    seen.clear();
+    EXPECT_EQ(map.reverse_scan_prefix(prefix, note), wanted.size());
+    EXPECT_EQ(seen, wanted);
+    seen.clear();
+    EXPECT_EQ(map.reverse_scan_prefix(guard, prefix, note), wanted.size());
+    EXPECT_EQ(seen, wanted);
+    EXPECT_EQ(map.scan_prefix(prefix, [](std::string_view, int) { return false; }), wanted.empty() ? 0U : 1U);
+    if (i % 10 == 9) {
+      EXPECT_EQ(map.erase_prefix(prefix), wanted.size());
+      for (const std::string& k : wanted) expected.erase(k);
+      EXPECT_EQ(map.size(), expected.size());
+      for (const std::string& k : wanted) {
+        map.insert(k, i);
+        expected.emplace(k, i);
+      }
+    }
+  }
+}
+
+TYPED_TEST(strings_with_a_prefix, have_a_longest_match) {
+  TypeParam map;
+  EXPECT_FALSE(map.longest_match("/").has_value());
+  std::map<std::string, int> expected;
+  std::mt19937_64 random(14);
+  const auto route = [&] {
+    std::string k;
+    for (std::size_t parts = random() % 5; parts != 0; --parts)
+      k += std::array{"/", "/a", "/ab", "/b", "\xff"}[random() % 5];
+    return k;
+  };
+  for (int i = 0; i < 150; ++i) {
+    const std::string k = route() + (i == 149 ? "" : "x");
+    map.insert(k, i);
+    expected.emplace(k, i);
+  }
+  auto guard = map.pin();
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text = route() + "x" + route();
+    SCOPED_TRACE(text);
+    auto wanted = expected.end();
+    for (std::size_t n = 0; n <= text.size(); ++n) {
+      if (const auto at = expected.find(text.substr(0, n)); at != expected.end()) wanted = at;
+    }
+    const auto found = i % 2 == 0 ? map.longest_match(text) : map.longest_match(guard, text);
+    ASSERT_EQ(found.has_value(), wanted != expected.end());
+    if (found) {
+      EXPECT_EQ(found->key, wanted->first);
+      EXPECT_EQ(found->value, wanted->second);
+    }
+  }
 }
 
 template <class Map>

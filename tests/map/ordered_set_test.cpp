@@ -183,6 +183,24 @@ TYPED_TEST(ordered_set_of, many_keys) {
   EXPECT_TRUE(this->set_.empty());
 }
 
+TEST(ordered_set, of_strings_finds_prefixes) {
+  ordered_set<std::string> set{"", "a", "ab", "abc", "b"};
+  std::vector<std::string> seen;
+  const auto note = [&](const std::string& k) { seen.push_back(k); };
+  auto guard = set.pin();
+  EXPECT_EQ(set.scan_prefix("ab", note), 2U);
+  EXPECT_EQ(set.scan_prefix(guard, "ab", note), 2U);
+  EXPECT_EQ(set.reverse_scan_prefix("ab", note), 2U);
+  EXPECT_EQ(set.reverse_scan_prefix(guard, "ab", note), 2U);
+  for (const std::string& k : set.range_of_prefix("ab")) note(k);
+  EXPECT_EQ(seen,
+            (std::vector<std::string>{"ab", "abc", "ab", "abc", "abc", "ab", "abc", "ab", "ab", "abc"}));
+  EXPECT_EQ(set.longest_match("abd"), "ab");
+  EXPECT_EQ(set.longest_match(guard, "c"), "");
+  EXPECT_EQ(set.erase_prefix("a"), 3U);
+  EXPECT_TRUE(set == (ordered_set<std::string>{"", "b"}));
+}
+
 TEST(ordered_set, is_made_of_keys_and_copied_by_name) {
   const ordered_set<std::string> few{"b", "a", "b"};
   EXPECT_EQ(few.first(), "a");

@@ -50,6 +50,13 @@
 //   pop_first()                     removes and returns the first entry
 //   erase_if(predicate)             an erase of each entry for which it is true
 //
+// A map of strings in the order of their bytes, increasing or decreasing, also has
+//
+//   scan_prefix(prefix, visitor)    ordered visit of the keys that begin with the prefix
+//   range_of_prefix(prefix)         the same for loops
+//   erase_prefix(prefix)            an erase of each of them
+//   longest_match(text)             the entry with the longest key that the text begins with, if the map is bidirectional
+//
 // ordered_map and ordered_set also have
 //
 //   ordered_map{{k, v}, ...}        a map with these entries, likewise of two iterators; of equal keys the first one counts
@@ -61,6 +68,7 @@
 //   reverse_scan(visitor)           ordered visit of all entries, the greatest key first
 //   reverse_scan(from, visitor)     of the keys <= from
 //   reverse_scan(from, to, visitor) of those that are larger than to besides
+//   reverse_scan_prefix(prefix, visitor)  of the keys that begin with the prefix, if there is scan_prefix
 //   rbegin(), rend()                a loop over all entries, the greatest key first
 //   previous(), seek_last()         of a cursor
 //   pop_last()                      removes and returns the last entry, if the map is exchanging
@@ -180,6 +188,11 @@ concept orders = std::predicate<const Compare&, key_view_of<Key>, key_view_of<Ke
                   requires(const Key& a) { bool(a < a); }) &&
                  (!(std::is_same_v<Compare, std::greater<Key>> || std::is_same_v<Compare, std::greater<>>) ||
                   requires(const Key& a) { bool(a > a); });
+
+/// Whether strings lie in the order of their bytes, increasing or decreasing, so that those with one prefix are neighbours.
+template <class Key, class Compare>
+concept ordered_by_bytes = std::same_as<Key, std::string> &&
+                           (std::same_as<Compare, std::less<>> || std::same_as<Compare, std::greater<>>);
 
 /// What a value may be. Its copy constructor may throw.
 template <class Value>

@@ -11,6 +11,8 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -224,11 +226,11 @@ class map_facade {
   /// The keys that are not smaller than `from` and smaller than `to`.
   template <class Visitor>
   std::size_t scan(key_view from, key_view to, Visitor&& visitor) const {
-    return scan_by_parts(bound_type::at(less_, from), refer_to<Key>(to), visitor);
+    return scan_by_parts(bound_type::at(less_, from), end_at(to), visitor);
   }
   template <class Visitor>
   std::size_t scan(Guard& guard, key_view from, key_view to, Visitor&& visitor) const {
-    return scan_under(own(guard), bound_type::at(less_, from), refer_to<Key>(to), visitor);
+    return scan_under(own(guard), bound_type::at(less_, from), end_at(to), visitor);
   }
 
   /// The mirror images of scan: all entries in decreasing order, and the keys that are not larger than `from`.
@@ -251,11 +253,70 @@ class map_facade {
   /// Those of them that are larger than `to`.
   template <class Visitor, bidirectional M = Map>
   std::size_t reverse_scan(key_view from, key_view to, Visitor&& visitor) const {
-    return scan_by_parts(reverse_bound_type::at(less_, from), refer_to<Key>(to), visitor);
+    return scan_by_parts(reverse_bound_type::at(less_, from), end_at(to), visitor);
   }
   template <class Visitor, bidirectional M = Map>
   std::size_t reverse_scan(Guard& guard, key_view from, key_view to, Visitor&& visitor) const {
-    return scan_under(own(guard), reverse_bound_type::at(less_, from), refer_to<Key>(to), visitor);
+    return scan_under(own(guard), reverse_bound_type::at(less_, from), end_at(to), visitor);
+  }
+
+  /// Of strings: the keys that begin with the prefix.
+  template <class Visitor>
+    requires ordered_by_bytes<Key, Compare>
+  std::size_t scan_prefix(std::string_view prefix, Visitor&& visitor) const {
+    return at_prefix<bound_type>(
+        prefix, [&](const auto& from, const auto& to) { return scan_by_parts(from, to, visitor); });
+  }
+  template <class Visitor>
+    requires ordered_by_bytes<Key, Compare>
+  std::size_t scan_prefix(Guard& guard, std::string_view prefix, Visitor&& visitor) const {
+    return at_prefix<bound_type>(
+        prefix, [&](const auto& from, const auto& to) { return scan_under(own(guard), from, to, visitor); });
+  }
+  template <class Visitor, bidirectional M = Map>
+    requires ordered_by_bytes<Key, Compare>
+  std::size_t reverse_scan_prefix(std::string_view prefix, Visitor&& visitor) const {
+    return at_prefix<reverse_bound_type>(
+        prefix, [&](const auto& from, const auto& to) { return scan_by_parts(from, to, visitor); });
+  }
+  template <class Visitor, bidirectional M = Map>
+    requires ordered_by_bytes<Key, Compare>
+  std::size_t reverse_scan_prefix(Guard& guard, std::string_view prefix, Visitor&& visitor) const {
+    return at_prefix<reverse_bound_type>(
+        prefix, [&](const auto& from, const auto& to) { return scan_under(own(guard), from, to, visitor); });
+  }
+
+  /// Of strings: the entry with the longest key that the text begins with. A key that is present throughout is not passed
+  /// over for a shorter one, and the entry was there at a moment of the call. Each search either finds it or tells how much
+  /// of the text it can have at most: usually there are one or two, and not more than the text has bytes, and one.
+  template <bidirectional M = Map>
+    requires ordered_by_bytes<Key, Compare>
+  [[nodiscard]] std::optional<value_type> longest_match(std::string_view text) const {
+    auto guard = self().pin();
+    return longest_match(guard, text);
+  }
+  template <bidirectional M = Map>
+    requires ordered_by_bytes<Key, Compare>
+  [[nodiscard]] std::optional<value_type> longest_match(Guard& guard, std::string_view text) const {
+    using downwards =
+        scan_bound<Key, Compare,
+                   increases_by_bytes<bound_type> ? scan_direction::reverse : scan_direction::forward>;
+    std::optional<value_type> found;
+    std::optional<std::size_t> most = text.size();
+    while (most) {
+      // The greatest key that is not above what is left of the text: longer ones than it shares with that are absent.
+      const downwards from = downwards::at(less_, text.substr(0, *std::exchange(most, std::nullopt)));
+      self().do_scan(
+          own(guard), from, first_only([&](const std::string_view key, const Value& value) {
+            const auto shared = static_cast<std::size_t>(
+                std::mismatch(key.begin(), key.end(), text.begin(), text.end()).first - key.begin());
+            if (shared == key.size())
+              found.emplace(value_type{Key(key), value});
+            else
+              most = shared;
+          }));
+    }
+    return found;
   }
 
   /// A position among the entries, also while they change: `map_type::cursor at(map); for (at.seek(k); at; at.next())`.
@@ -295,10 +356,10 @@ class map_facade {
 
    private:
     friend map_facade;
-    /// From the bound on, up to a key if there is one.
-    template <class Bound>
-    cursor(const Map& map, const Bound& from, key_reference<Key> to) : map_(&map) {
-      if (to) to_.emplace(*to);
+    template <class Bound, bool IncludesEnd>
+    cursor(const Map& map, const Bound& from, const scan_end<Key, IncludesEnd>& to)
+        : map_(&map), includes_end_(IncludesEnd) {
+      if (to.key) to_.emplace(*to.key);
       read(from);
     }
 
@@ -312,13 +373,18 @@ class map_facade {
       read(Bound::behind(map_->less_, last));
     }
     template <class Bound>
+    [[nodiscard]] bool is_behind_end(const Bound& from, key_view key) const {
+      return includes_end_ ? scan_end<Key, true>{refer_to<Key>(*to_)}.is_before(from, key)
+                           : scan_end<Key>{refer_to<Key>(*to_)}.is_before(from, key);
+    }
+    template <class Bound>
     void read(const Bound& from) {
       at_ = 0;
       reverse_ = Bound::reverse;
       batch_.clear();
       auto guard = map_->pin();
       map_->do_scan(guard, from, [&](const auto& key, const Value& value) {
-        if (to_ && !from.precedes(key, *to_)) return false;
+        if (to_ && is_behind_end(from, key)) return false;
         batch_.add(key, value);
         return !batch_.full();
       });
@@ -327,6 +393,7 @@ class map_facade {
     const Map* map_;
     std::size_t at_ = 0;
     bool reverse_ = false;
+    bool includes_end_ = false;
     std::optional<Key> to_;
     entry_batch<Key, Value> batch_;  ///< in the direction of the last seek or turn
   };
@@ -354,7 +421,8 @@ class map_facade {
 
    private:
     friend map_facade;
-    entry_iterator(const Map& map, const bound& from, key_reference<Key> to = {}) : at_(map, from, to) {}
+    template <class End = scan_end<Key>>
+    entry_iterator(const Map& map, const bound& from, const End& to = {}) : at_(map, from, to) {}
     cursor at_;
   };
   using iterator = entry_iterator<scan_direction::forward>;
@@ -377,23 +445,45 @@ class map_facade {
   class range_type {
    public:
     [[nodiscard]] iterator begin() const {
-      return iterator(*map_, bound_type::at(map_->less_, from_),
-                      to_ ? refer_to<Key>(*to_) : key_reference<Key>());
+      const Compare& less = map_->less_;
+      const bound_type from = !from_           ? bound_type::whole(less)
+                              : excludes_from_ ? bound_type::behind(less, *from_)
+                                               : bound_type::at(less, *from_);
+      const auto to = to_ ? refer_to<Key>(*to_) : key_reference<Key>();
+      return includes_end_ ? iterator(*map_, from, scan_end<Key, true>{to})
+                           : iterator(*map_, from, scan_end<Key>{to});
     }
     [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
 
    private:
     friend map_facade;
-    range_type(const Map& map, key_view from) : map_(&map), from_(from) {}
-    range_type(const Map& map, key_view from, key_view to) : map_(&map), from_(from), to_(to) {}
+    template <bool IncludesEnd>
+    range_type(const Map& map, const bound_type& from, const scan_end<Key, IncludesEnd>& to)
+        : map_(&map), excludes_from_(from.excludes_key()), includes_end_(IncludesEnd) {
+      if (from.key()) from_.emplace(*from.key());
+      if (to.key) to_.emplace(*to.key);
+    }
 
     const Map* map_;
-    Key from_;
+    bool excludes_from_;
+    bool includes_end_;
+    std::optional<Key> from_;
     std::optional<Key> to_;
   };
   /// The keys that are not smaller than `from`, and smaller than `to`.
-  [[nodiscard]] range_type range(key_view from) const { return range_type(self(), from); }
-  [[nodiscard]] range_type range(key_view from, key_view to) const { return range_type(self(), from, to); }
+  [[nodiscard]] range_type range(key_view from) const {
+    return range_type(self(), bound_type::at(less_, from), scan_end<Key>());
+  }
+  [[nodiscard]] range_type range(key_view from, key_view to) const {
+    return range_type(self(), bound_type::at(less_, from), end_at(to));
+  }
+  /// Of strings: the keys that begin with the prefix.
+  [[nodiscard]] range_type range_of_prefix(std::string_view prefix) const
+    requires ordered_by_bytes<Key, Compare>
+  {
+    return at_prefix<bound_type>(
+        prefix, [&](const auto& from, const auto& to) { return range_type(self(), from, to); });
+  }
 
   /// The number of keys: an estimate while other threads write, exact otherwise. Linear in the number of threads.
   [[nodiscard]] std::size_t size() const {
@@ -579,10 +669,18 @@ class map_facade {
   /// Erases the keys that are not smaller than `from` and smaller than `to`, each by itself: those that are present
   /// throughout. Returns how many it has erased.
   std::size_t erase(key_view from, key_view to) {
-    return erase_keys(bound_type::at(less_, from), refer_to<Key>(to));
+    return erase_keys(bound_type::at(less_, from), end_at(to));
   }
   /// Likewise all keys that are not smaller than `from`.
-  std::size_t erase_from(key_view from) { return erase_keys(bound_type::at(less_, from), {}); }
+  std::size_t erase_from(key_view from) { return erase_keys(bound_type::at(less_, from)); }
+
+  /// Of strings: likewise the keys that begin with the prefix.
+  std::size_t erase_prefix(std::string_view prefix)
+    requires ordered_by_bytes<Key, Compare>
+  {
+    return at_prefix<bound_type>(prefix,
+                                 [&](const auto& from, const auto& to) { return erase_keys(from, to); });
+  }
 
   /// Erases the entries for which predicate(key, value) is true: each of those that are there throughout, at a moment at
   /// which it is true. The predicate may be called several times for an entry. Returns how many entries it has erased.
@@ -603,7 +701,7 @@ class map_facade {
   }
 
   /// Erases each key that is present throughout; while no other thread writes, all keys. As long as that many erases.
-  void clear() { static_cast<void>(erase_keys(bound_type::whole(less_), {})); }
+  void clear() { static_cast<void>(erase_keys(bound_type::whole(less_))); }
 
   /// Stores the value, and returns the one that it replaces, or nothing if the key was absent.
   template <exchanging M = Map>
@@ -771,13 +869,14 @@ class map_facade {
     }
   }
 
-  /// Erases the keys from the bound on, up to `to` if there is one. Returns how many. Copies no values.
-  std::size_t erase_keys(const bound_type& from, key_reference<Key> to) {
+  /// Erases the keys from the bound on, up to the end. Returns how many. Copies no values.
+  template <class End = scan_end<Key>>
+  std::size_t erase_keys(const bound_type& from, const End& to = {}) {
     struct no_value {};
     const auto fill = [&](auto& batch, const bound_type& bound) {
       auto guard = self().pin();
       self().do_scan(guard, bound, [&](const auto& key, const Value&) {
-        if (to && !less_(key, *to)) return false;
+        if (to.is_before(bound, key)) return false;
         batch.add(key, no_value{});
         return !batch.full();
       });
@@ -810,15 +909,33 @@ class map_facade {
     return std::nullopt;
   }
 
-  // `to`: the first key not to visit, if any.
+  [[nodiscard]] static scan_end<Key> end_at(key_view key) noexcept { return {refer_to<Key>(key)}; }
+
+  template <class Bound>
+  static constexpr bool increases_by_bytes = std::is_same_v<Compare, std::less<>> != Bound::reverse;
+  /// Returns f(bound, end) of the strings that begin with the prefix, in the direction of Bound.
+  template <class Bound, class F>
+  static auto at_prefix(std::string_view prefix, const F& f) {
+    const Compare less{};
+    // The smallest string above all of them, if there is one.
+    std::string above(prefix.substr(0, prefix.find_last_not_of('\xff') + 1));
+    if (!above.empty()) above.back() = static_cast<char>(static_cast<unsigned char>(above.back()) + 1);
+    if constexpr (increases_by_bytes<Bound>) {
+      const auto to = above.empty() ? key_reference<Key>() : refer_to<Key>(above);
+      return f(Bound::at(less, prefix), scan_end<Key>{to});
+    } else {
+      return f(above.empty() ? Bound::whole(less) : Bound::behind(less, above),
+               scan_end<Key, true>{refer_to<Key>(prefix)});
+    }
+  }
 
   /// What a scan calls for each entry: it counts the visits, and ends the scan after some. One object with all that it
   /// needs: where closures refer to one another a visit takes twice as many instructions.
-  template <class Bound, class Visitor>
+  template <class Bound, class End, class Visitor>
   struct counting_visitor {
     Visitor& visitor;
     const Bound& from;
-    key_reference<Key> to;
+    End to;
     std::size_t visits = 0;
     std::size_t end = std::numeric_limits<std::size_t>::max();
     bool ended = false;         ///< by the number of visits
@@ -826,7 +943,7 @@ class map_facade {
     [[no_unique_address]] key_copy<Key> copy{};
 
     bool operator()(const auto& key, const Value& value) {
-      if (to && !from.precedes(key, *to)) return false;
+      if (to.is_before(from, key)) return false;
       ++visits;
       if (!visit_entry(visitor, key, value, copy)) return false;
       if (visits != end) [[likely]]
@@ -836,15 +953,15 @@ class map_facade {
       return false;
     }
   };
-  template <class Bound, class Visitor>
-  std::size_t scan_under(Guard& guard, const Bound& from, key_reference<Key> to, Visitor& visitor) const {
-    counting_visitor<Bound, Visitor> each{.visitor = visitor, .from = from, .to = to};
+  template <class Bound, class Visitor, class End = scan_end<Key>>
+  std::size_t scan_under(Guard& guard, const Bound& from, const End& to, Visitor& visitor) const {
+    counting_visitor<Bound, End, Visitor> each{.visitor = visitor, .from = from, .to = to};
     self().do_scan(guard, from, each);
     return each.visits;
   }
-  template <class Bound, class Visitor>
-  std::size_t scan_by_parts(Bound from, key_reference<Key> to, Visitor& visitor) const {
-    counting_visitor<Bound, Visitor> each{.visitor = visitor, .from = from, .to = to};
+  template <class Bound, class Visitor, class End = scan_end<Key>>
+  std::size_t scan_by_parts(Bound from, const End& to, Visitor& visitor) const {
+    counting_visitor<Bound, End, Visitor> each{.visitor = visitor, .from = from, .to = to};
     do {
       auto guard = self().pin();
       each.ended = false;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -129,6 +130,38 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
     return map_type::reverse_scan(guard, from, to, visiting(visitor));
   }
 
+  /// Of strings, as of map_facade.hpp: the keys that begin with the prefix, and the longest key that the text begins with.
+  template <class Visitor>
+    requires ordered_by_bytes<Key, key_compare>
+  std::size_t scan_prefix(std::string_view prefix, Visitor&& visitor) const {
+    return map_type::scan_prefix(prefix, visiting(visitor));
+  }
+  template <class Visitor>
+    requires ordered_by_bytes<Key, key_compare>
+  std::size_t scan_prefix(guard_type& guard, std::string_view prefix, Visitor&& visitor) const {
+    return map_type::scan_prefix(guard, prefix, visiting(visitor));
+  }
+  template <class Visitor>
+    requires ordered_by_bytes<Key, key_compare>
+  std::size_t reverse_scan_prefix(std::string_view prefix, Visitor&& visitor) const {
+    return map_type::reverse_scan_prefix(prefix, visiting(visitor));
+  }
+  template <class Visitor>
+    requires ordered_by_bytes<Key, key_compare>
+  std::size_t reverse_scan_prefix(guard_type& guard, std::string_view prefix, Visitor&& visitor) const {
+    return map_type::reverse_scan_prefix(guard, prefix, visiting(visitor));
+  }
+  [[nodiscard]] std::optional<Key> longest_match(std::string_view text) const
+    requires ordered_by_bytes<Key, key_compare>
+  {
+    return key_of(map_type::longest_match(text));
+  }
+  [[nodiscard]] std::optional<Key> longest_match(guard_type& guard, std::string_view text) const
+    requires ordered_by_bytes<Key, key_compare>
+  {
+    return key_of(map_type::longest_match(guard, text));
+  }
+
   /// As those of map_facade.hpp, without values.
   class cursor : map_type::cursor {
     using of_map = typename map_type::cursor;
@@ -189,6 +222,11 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   [[nodiscard]] range_type range(key_view from, key_view to) const {
     return range_type(map_type::range(from, to));
   }
+  [[nodiscard]] range_type range_of_prefix(std::string_view prefix) const
+    requires ordered_by_bytes<Key, key_compare>
+  {
+    return range_type(map_type::range_of_prefix(prefix));
+  }
 
   using map_type::empty;
   using map_type::size;
@@ -216,6 +254,11 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   bool insert(guard_type& guard, key_view key) { return map_type::insert(guard, key, present); }
   using map_type::erase;
   using map_type::erase_from;
+  std::size_t erase_prefix(std::string_view prefix)
+    requires ordered_by_bytes<Key, key_compare>
+  {
+    return map_type::erase_prefix(prefix);
+  }
   /// Erase the smallest key, or the greatest one, and return it, as of map_facade.hpp.
   std::optional<Key> pop_first() { return key_of(map_type::pop_first()); }
   std::optional<Key> pop_last() { return key_of(map_type::pop_last()); }

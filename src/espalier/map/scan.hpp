@@ -127,6 +127,19 @@ class scan_bound {
 template <class Key, class Compare>
 using reverse_bound = scan_bound<Key, Compare, scan_direction::reverse>;
 
+/// Where a scan ends, in its direction: at a key, or, if it includes that, behind it. With none, at the end of the map.
+template <class Key, bool Includes = false>
+struct scan_end {
+  key_reference<Key> key{};
+
+  /// Whether it ends before this key, to which it has come.
+  template <class Bound>
+  [[nodiscard]] bool is_before(const Bound& from, key_view_of<Key> candidate) const {
+    if (!key) return false;
+    return Includes ? from.precedes(*key, candidate) : !from.precedes(candidate, *key);
+  }
+};
+
 /// Space for copies of a few entries. None is constructed before it is added.
 template <class Key, class Value>
 class entry_batch {
