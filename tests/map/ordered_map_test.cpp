@@ -12,6 +12,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -322,9 +323,17 @@ std::string some_string(std::mt19937_64& random) {
   return k + std::to_string(random() % 400);
 }
 
-TEST(ordered_map_of_strings, scans_begin_where_std_map_has_it) {
-  std::map<std::string, int> expected;
-  ordered_map<std::string, int> map;
+template <class Map>
+class strings_in_order : public testing::Test {
+ protected:
+  using model = std::map<std::string, int, typename Map::key_compare>;
+};
+using orders = testing::Types<ordered_map<std::string, int>, ordered_map<std::string, int, std::greater<>>>;
+TYPED_TEST_SUITE(strings_in_order, orders);
+
+TYPED_TEST(strings_in_order, scans_and_cursors_begin_where_std_map_has_it) {
+  typename TestFixture::model expected;
+  TypeParam map;
   std::mt19937_64 random(11);
   const auto some = [&] { return some_string(random); };
   const auto compare = [&] {
@@ -337,13 +346,30 @@ TEST(ordered_map_of_strings, scans_begin_where_std_map_has_it) {
       };
       map.scan(bound, visit);
       auto at = expected.lower_bound(bound);
-      for (const std::string& k : seen) ASSERT_EQ(k, (at++)->first) << "from " << bound;
+      typename TypeParam::cursor here(map);
+      here.seek(bound);
+      for (const std::string& k : seen) {
+        ASSERT_EQ(k, (at++)->first) << "from " << bound;
+        ASSERT_EQ(k, here.key());
+        here.next();
+      }
       ASSERT_TRUE(seen.size() == 5 || at == expected.end()) << "from " << bound;
       seen.clear();
       map.reverse_scan(bound, visit);
       at = expected.upper_bound(bound);
       for (const std::string& k : seen) ASSERT_EQ(k, (--at)->first) << "down from " << bound;
       ASSERT_TRUE(seen.size() == 5 || at == expected.begin()) << "down from " << bound;
+      at = expected.upper_bound(bound);
+      const auto behind = map.upper_bound(bound);
+      ASSERT_EQ(behind.has_value(), at != expected.end());
+      if (!behind) continue;
+      ASSERT_EQ(behind->key, at->first);
+      here.seek(behind->key);
+      here.previous();
+      ASSERT_EQ(here.valid(), at != expected.begin());
+      if (here.valid()) {
+        ASSERT_EQ(here.key(), std::prev(at)->first);
+      }
     }
   };
   for (int i = 0; i < 3000; ++i) {
@@ -354,6 +380,8 @@ TEST(ordered_map_of_strings, scans_begin_where_std_map_has_it) {
       EXPECT_EQ(map.erase(k), expected.erase(k) == 1);
     if (i % 500 == 499) compare();
   }
+  EXPECT_EQ(map.first()->key, expected.begin()->first);
+  EXPECT_EQ(map.last()->key, expected.rbegin()->first);
   EXPECT_EQ(map.check_invariants(), nullptr);
 }
 
@@ -466,7 +494,7 @@ void loads_as_std_map_has_it(std::size_t most) {
   std::mt19937_64 random(12);
   for (std::size_t n = 1; n < most; n = n * 3 / 2 + 1) {
     SCOPED_TRACE(n);
-    std::map<std::string, int> expected;
+    std::map<std::string, int, typename Map::key_compare> expected;
     while (expected.size() < n) expected.emplace(some_string(random), static_cast<int>(n));
     Map map;
     map.bulk_load(std::vector(expected.begin(), expected.end()), 1 + static_cast<unsigned>(n % 3));
@@ -481,9 +509,19 @@ void loads_as_std_map_has_it(std::size_t most) {
     ASSERT_EQ(map.size(), expected.size());
   }
 }
+TEST(ordered_map_of_strings, in_decreasing_order_refuses_a_load_in_increasing_order) {
+  ordered_map<std::string, int, std::greater<>> map;
+  std::vector<std::pair<std::string, int>> entries{{"a", 1}, {"b", 2}};
+  EXPECT_THROW(map.bulk_load(entries), std::invalid_argument);
+  EXPECT_TRUE(map.empty());
+  std::swap(entries[0], entries[1]);
+  map.bulk_load(entries);
+  EXPECT_EQ(map.first()->key, "b");
+}
 TEST(ordered_map_of_strings, loads_as_std_map_has_it) {
   loads_as_std_map_has_it<ordered_map<std::string, int>>(test::every_entry ? 4000 : 1500);
   loads_as_std_map_has_it<ordered_map<std::string, int>::with_fanout<6, 4>>(400);
+  loads_as_std_map_has_it<ordered_map<std::string, int, std::greater<>>>(400);
 }
 
 }  // namespace

@@ -27,6 +27,9 @@ struct point {
 struct order_of_numbers {
   bool operator()(int a, int b) const { return a < b; }
 };
+struct shorter {
+  bool operator()(std::string_view a, std::string_view b) const { return a.size() < b.size(); }
+};
 struct order_of_targets {
   bool operator()(const point* a, const point* b) const { return a->x < b->x; }
 };
@@ -51,7 +54,7 @@ constexpr auto other_order = made<ordered_map<point, int, order_of_numbers>>;
 // refused: an order of strings compares std::string_view
 constexpr auto order_of_copies = made<ordered_map<std::string, int, std::less<std::string>>>;
 // refused: keys are ordered by their bytes
-constexpr auto backwards = made<ordered_map<std::string, int, std::greater<>>>;
+constexpr auto by_length = made<ordered_map<std::string, int, shorter>>;
 // refused: must outlive the map
 constexpr auto targets = made<ordered_map<const point*, int, order_of_targets>>;
 // refused: std::unique_ptr has no copies
@@ -78,6 +81,7 @@ void copy(const ordered_map<int, int>& map, const espalier::ordered_set<int>& se
 // What compiles: the program is right but for what is refused.
 constexpr auto same_targets = made<ordered_map<const point*, int>>;
 constexpr auto decreasing = made<ordered_map<int, int, std::greater<int>>>;
+constexpr auto decreasing_strings = made<ordered_map<std::string, int, std::greater<>>>;
 constexpr auto decreasing_with_policies = made<ordered_map<int, int, std::greater<>, map_traits>>;
 
 }  // namespace

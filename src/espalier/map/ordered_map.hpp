@@ -26,7 +26,8 @@
 //
 //   integers, floating-point numbers, enumerations and   a B+tree whose leaves are hash tables (btree/hashed_tree.hpp)
 //   pointers, in increasing or decreasing order
-//   std::string, in the order of their bytes             a B+tree that is a trie in part (btree/string_tree.hpp)
+//   std::string, in the order of their bytes,            a B+tree that is a trie in part (btree/string_tree.hpp)
+//   increasing or decreasing
 //   any other key that is trivially copyable,            a B+tree (btree/tree.hpp)
 //   with any comparator
 //

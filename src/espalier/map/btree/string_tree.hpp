@@ -88,8 +88,11 @@ namespace espalier::btree {
 template <class Map, class Value, class Traits, class Compare, class Fanout>
 class string_tree : public entry_operations<Map, std::string, Value, Traits, Compare, std::uint64_t, 0>,
                     protected string_nodes<Fanout> {
-  static_assert(std::is_same_v<Compare, std::less<>>,
-                "keys are ordered by their bytes, as std::less<> has them");
+  static_assert(ordered_by_bytes<std::string, Compare>,
+                "keys are ordered by their bytes, as std::less<> has them, or std::greater<>");
+  // Nodes have keys in increasing order in any case. A map in decreasing order is the mirror of one in increasing order: its
+  // scans run the other way, and it reads the entries of a load from their end.
+  static constexpr bool is_mirrored = std::is_same_v<Compare, std::greater<>>;
   using base = entry_operations<Map, std::string, Value, Traits, Compare, std::uint64_t, 0>;
   friend base;
 
@@ -610,6 +613,22 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   template <indexed_entries Iterator>
   void do_bulk_load(Iterator first, std::size_t n, unsigned threads) {
+    if constexpr (is_mirrored)
+      load_increasing(backwards<Iterator>{first, n}, n, threads);
+    else
+      load_increasing(first, n, threads);
+  }
+  template <class Iterator>
+  struct backwards {
+    using difference_type = std::iter_difference_t<Iterator>;
+    [[nodiscard]] decltype(auto) operator[](difference_type i) const {
+      return first[static_cast<difference_type>(n) - 1 - i];
+    }
+    Iterator first;
+    std::size_t n;
+  };
+  template <indexed_entries Iterator>
+  void load_increasing(Iterator first, std::size_t n, unsigned threads) {
     if (n == 0) return;
     check_order(first, n, threads);
     const string_load_plan<Iterator, leaf::capacity> plan(first, n);
@@ -816,11 +835,24 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   // As in map_facade.hpp.
 
+  /// The bound of the same scan in the order of the nodes.
+  template <class Bound>
+  [[nodiscard]] static auto mirrored(const Bound& bound) noexcept {
+    using other = scan_bound<std::string, std::less<>,
+                             Bound::reverse ? scan_direction::forward : scan_direction::reverse>;
+    const std::less<> less;
+    if (!bound.key()) return other::whole(less);
+    return bound.excludes_key() ? other::behind(less, *bound.key()) : other::at(less, *bound.key());
+  }
   template <class Bound, class Visit>
   void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
-    nodes::scan_records(bound, this->key_comp(), [&](const string_record& r, std::uint64_t w) {
+    const auto visit_record = [&](const string_record& r, std::uint64_t w) {
       return visit(r.key(), holder::read(value_in(w)));
-    });
+    };
+    if constexpr (is_mirrored)
+      nodes::scan_records(mirrored(bound), std::less<>(), visit_record);
+    else
+      nodes::scan_records(bound, this->key_comp(), visit_record);
   }
   template <class KeyAt>
   void do_request(guard_type&, std::size_t count, const KeyAt& key_at) const noexcept {
