@@ -261,6 +261,37 @@ TYPED_TEST(facade, pops_entries_and_tells_what_updates_have_done) {
   }
 }
 
+TYPED_TEST(facade, updates_what_is_present) {
+  if constexpr (TypeParam::properties.exchanges) {
+    this->fill();
+    auto guard = this->map_.pin();
+    for (std::uint64_t i = 0; i < 500; ++i) {
+      const auto k = this->draw();
+      const auto at = this->expected_.find(k);
+      std::uint64_t calls = 0;
+      const auto odd_ones = [&](const std::uint64_t& v) {
+        ++calls;
+        return v % 2 == 1 ? std::optional(v + i) : std::nullopt;
+      };
+      const auto [before, after] =
+          i % 2 == 0 ? this->map_.update_present(k, odd_ones) : this->map_.update_present(guard, k, odd_ones);
+      ASSERT_EQ(before.has_value(), at != this->expected_.end());
+      EXPECT_EQ(calls, before ? 1U : 0U);
+      if (!before) {
+        EXPECT_FALSE(after.has_value());
+        continue;
+      }
+      EXPECT_EQ(*before, at->second);
+      ASSERT_EQ(after.has_value(), *before % 2 == 1);
+      if (after)
+        at->second = *after;
+      else
+        this->expected_.erase(at);
+    }
+    this->expect_same();
+  }
+}
+
 #if !defined(NDEBUG)
 TYPED_TEST(facade, wants_a_guard_of_its_own) {
   if constexpr (!std::is_same_v<typename TypeParam::guard_type, no_guard>) {

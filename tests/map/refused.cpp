@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -67,6 +68,42 @@ void visit(const ordered_map<int, int>& map) {
   map.scan([](int, int) { return 1; });
   // refused: the visitor of a scan returns nothing, or a bool
   map.scan(1, [](int, int) { return std::true_type(); });
+  // refused: the visitor of a scan takes two arguments
+  map.scan([](int) {});
+  // refused: the visitor of a scan takes two arguments
+  map.reverse_scan(1, 0, [](auto&) {});
+  // refused: the visitor of find takes one argument, the value
+  map.find(1, [](std::string) {});
+  auto guard = map.pin();
+  // refused: the visitor of find takes one argument, the value
+  map.find(guard, 1, [](int, int) {});
+  // refused: the visitor of a scan takes two arguments
+  map.scan(guard, 1, [](int) {});
+  // refused: find returns a std::optional
+  static_cast<void>(map.find(1) != map.end());
+}
+void visit(const ordered_map<std::string, long>& map, const espalier::ordered_set<int>& set) {
+  // refused: the visitor of a scan takes two arguments
+  map.scan_prefix("a", [](int, std::string) {});
+  // refused: find returns a std::optional
+  static_cast<void>(map.end() == map.find("a"));
+  // refused: the visitor of a scan of an ordered_set takes one argument
+  set.scan([](int, int) {});
+}
+
+void change(ordered_map<int, int>& map, espalier::ordered_set<int>& set) {
+  // refused: a function of the value itself is for update_present
+  map.update(1, [](int value) { return value + 1; });
+  // refused: returns the value to store
+  map.update(1, [](auto value) { value.reset(); });
+  // refused: the function of update_present takes a const Value&
+  map.update_present(1, [](std::optional<int>& value) { return value; });
+  // refused: the function of find_or_compute takes no argument
+  map.find_or_compute(1, [](int key) { return key; });
+  // refused: the predicate of erase_if takes two arguments
+  map.erase_if([](int) { return true; });
+  // refused: the predicate of erase_if takes a key
+  set.erase_if([](int, int) { return true; });
 }
 
 void copy(const ordered_map<int, int>& map, const espalier::ordered_set<int>& set) {
@@ -82,6 +119,14 @@ void copy(const ordered_map<int, int>& map, const espalier::ordered_set<int>& se
 constexpr auto same_targets = made<ordered_map<const point*, int>>;
 constexpr auto decreasing = made<ordered_map<int, int, std::greater<int>>>;
 constexpr auto decreasing_strings = made<ordered_map<std::string, int, std::greater<>>>;
+void right(ordered_map<std::string, int>& map) {
+  map.scan([](const std::string&, int) {});
+  map.scan([](std::string_view, int) { return true; });
+  map.find("a", [](const int&) {});
+  map.update("a", [](const std::optional<int>&) { return 1; });
+  map.update_present("a", [](int value) { return value % 2 == 0 ? std::optional(value) : std::nullopt; });
+  static_cast<void>(map.begin() == map.end() || map.end() == map.rbegin());
+}
 constexpr auto decreasing_with_policies = made<ordered_map<int, int, std::greater<>, map_traits>>;
 
 }  // namespace

@@ -47,6 +47,7 @@
 //   exchange(key, value)            adds or overwrites; returns the value before, or nothing
 //   extract(key)                    removes; returns the value, or nothing
 //   update(key, f)                  one atomic read, f, write; returns the values before and after, or nothing
+//   update_present(key, f)          the same, of a key that is present, with a function of its value
 //   pop_first()                     removes and returns the first entry
 //   erase_if(predicate)             an erase of each entry for which it is true
 //

@@ -32,6 +32,17 @@ concept forward_entries = requires(Range& all) {
   std::ranges::end(all);
 };
 
+/// The end of a loop over a map.
+struct end_of_entries : std::default_sentinel_t {};
+/// find() returns no iterator: a comparison of its result with end() does not compile.
+template <class Value>
+bool operator==(const std::optional<Value>&, end_of_entries) {
+  static_assert(sizeof(Value) == 0,
+                "find returns a std::optional with a copy of the value, and no iterator: test it as in "
+                "`if (auto value = map.find(key))`, or call map.contains(key)");
+  return false;
+}
+
 /// Counts the keys of a map, without a shared word.
 class counted_size {
  public:
@@ -112,14 +123,19 @@ class map_facade {
   }
   /// Calls visitor(value), with a const reference, if the key is present; returns whether it is. Copies no value that lies
   /// outside of the nodes: the visitor reads it where it is, under the guard. The visitor may use the map.
-  template <std::invocable<const Value&> Visitor>
+  template <class Visitor>
+    requires(std::invocable<Visitor&, const Value&> || !std::convertible_to<Visitor, key_view>)
   bool find(key_view key, Visitor&& visitor) const {
     auto guard = self().pin();
     return find(guard, key, visitor);
   }
-  template <std::invocable<const Value&> Visitor>
+  template <class Visitor>
   bool find(Guard& guard, key_view key, Visitor&& visitor) const {
-    if constexpr (requires { self().do_visit(guard, key, visitor); }) {
+    constexpr bool fits = std::invocable<Visitor&, const Value&>;
+    static_assert(fits, "the visitor of find takes one argument, the value, as (const auto& value) does");
+    if constexpr (!fits) {
+      return false;
+    } else if constexpr (requires { self().do_visit(guard, key, visitor); }) {
       return self().do_visit(own(guard), key, visitor);
     } else {
       const std::optional<Value> found = self().do_find(own(guard), key);
@@ -430,14 +446,14 @@ class map_facade {
 
   /// A loop over the map may change it.
   [[nodiscard]] iterator begin() const { return iterator(self(), bound_type::whole(less_)); }
-  [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+  [[nodiscard]] static end_of_entries end() noexcept { return {}; }
   /// The same in decreasing order.
   template <bidirectional M = Map>
   [[nodiscard]] reverse_iterator rbegin() const {
     return reverse_iterator(self(), reverse_bound_type::whole(less_));
   }
   template <bidirectional M = Map>
-  [[nodiscard]] static std::default_sentinel_t rend() noexcept {
+  [[nodiscard]] static end_of_entries rend() noexcept {
     return {};
   }
 
@@ -453,7 +469,7 @@ class map_facade {
       return includes_end_ ? iterator(*map_, from, scan_end<Key, true>{to})
                            : iterator(*map_, from, scan_end<Key>{to});
     }
-    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+    [[nodiscard]] static end_of_entries end() noexcept { return {}; }
 
    private:
     friend map_facade;
@@ -573,18 +589,22 @@ class map_facade {
   }
   /// The same with the value f(), which is computed where the key is absent, and at most once. f may use the map, and is
   /// called with no lock held: threads that meet may each compute a value, of which one is inserted.
-  template <std::invocable Function>
+  template <class Function>
   found_or_inserted find_or_compute(key_view key, Function&& f) {
     auto guard = self().pin();
     return find_or_compute(guard, key, f);
   }
-  template <std::invocable Function>
+  template <class Function>
   found_or_inserted find_or_compute(Guard& guard, key_view key, Function&& f) {
-    std::optional<Value> computed;
-    while (true) {
-      if (std::optional<Value> found = find(guard, key)) return {std::move(*found), false};
-      if (!computed) computed.emplace(std::invoke(f));
-      if (insert_from(guard, key, std::as_const(*computed))) return {std::move(*computed), true};
+    constexpr bool fits = requires(std::optional<Value> computed) { computed.emplace(std::invoke(f)); };
+    static_assert(fits, "the function of find_or_compute takes no argument, and returns the value to insert");
+    if constexpr (fits) {
+      std::optional<Value> computed;
+      while (true) {
+        if (std::optional<Value> found = find(guard, key)) return {std::move(*found), false};
+        if (!computed) computed.emplace(std::invoke(f));
+        if (insert_from(guard, key, std::as_const(*computed))) return {std::move(*computed), true};
+      }
     }
   }
 
@@ -686,18 +706,23 @@ class map_facade {
   /// which it is true. The predicate may be called several times for an entry. Returns how many entries it has erased.
   template <class Predicate, exchanging M = Map>
   std::size_t erase_if(Predicate&& predicate) {
-    std::size_t erased = 0;
-    for (const value_type& e : *this) {
-      if (!std::invoke(predicate, e.key, e.value)) continue;
-      bool goes = false;
-      auto guard = self().pin();
-      static_cast<void>(change(guard, e.key, [&](const std::optional<Value>& now) -> std::optional<Value> {
-        goes = now && std::invoke(predicate, e.key, *now);
-        return goes ? std::nullopt : now;
-      }));
-      if (goes) ++erased;
+    constexpr bool fits = std::predicate<Predicate&, const Key&, const Value&>;
+    static_assert(fits,
+                  "the predicate of erase_if takes two arguments, a key and a value, and returns a bool");
+    if constexpr (fits) {
+      std::size_t erased = 0;
+      for (const value_type& e : *this) {
+        if (!std::invoke(predicate, e.key, e.value)) continue;
+        bool goes = false;
+        auto guard = self().pin();
+        static_cast<void>(change(guard, e.key, [&](const std::optional<Value>& now) -> std::optional<Value> {
+          goes = now && std::invoke(predicate, e.key, *now);
+          return goes ? std::nullopt : now;
+        }));
+        if (goes) ++erased;
+      }
+      return erased;
     }
-    return erased;
   }
 
   /// Erases each key that is present throughout; while no other thread writes, all keys. As long as that many erases.
@@ -744,8 +769,9 @@ class map_facade {
     std::optional<Value> after;
   };
   /// Reads, computes and writes in one atomic step: replaces the value v by f(v). Where the key is absent, v is nothing;
-  /// where f returns nothing, the key is erased or stays absent. f must not use the map, and may be called
-  /// several times, of which the last counts; it may be called under a lock. What f throws leaves the map unchanged.
+  /// where f returns nothing, the key is erased or stays absent. f takes a const std::optional<Value>&, of which it may not
+  /// take the value where there is none. It must not use the map, and may be called several times, of which the last counts;
+  /// it may be called under a lock. What f throws leaves the map unchanged.
   template <class Function, exchanging M = Map>
   update_result update(key_view key, Function&& f) {
     auto guard = self().pin();
@@ -753,15 +779,42 @@ class map_facade {
   }
   template <class Function, exchanging M = Map>
   update_result update(Guard& guard, key_view key, Function&& f) {
-    std::optional<Value> after;
-    std::optional<Value> before =
-        change(guard, key, [&](const std::optional<Value>& now) -> std::optional<Value> {
-          std::optional<Value> next = std::invoke(f, now);
-          after.reset();  // values need no assignment
-          if (next) after.emplace(*next);
-          return next;
-        });
-    return {std::move(before), std::move(after)};
+    constexpr bool fits = std::is_invocable_r_v<std::optional<Value>, Function&, const std::optional<Value>&>;
+    static_assert(
+        fits,
+        "the function of update takes a const std::optional<Value>&, which has no value where the "
+        "key is absent, and returns the value to store, or a std::optional that is empty to erase the "
+        "key; a function of the value itself is for update_present");
+    if constexpr (fits) {
+      std::optional<Value> after;
+      std::optional<Value> before =
+          change(guard, key, [&](const std::optional<Value>& now) -> std::optional<Value> {
+            std::optional<Value> next = std::invoke(f, now);
+            after.reset();  // values need no assignment
+            if (next) after.emplace(*next);
+            return next;
+          });
+      return {std::move(before), std::move(after)};
+    }
+  }
+  /// The same where the key is present; an absent key stays absent. f takes the value itself.
+  template <class Function, exchanging M = Map>
+  update_result update_present(key_view key, Function&& f) {
+    auto guard = self().pin();
+    return update_present(guard, key, f);
+  }
+  template <class Function, exchanging M = Map>
+  update_result update_present(Guard& guard, key_view key, Function&& f) {
+    constexpr bool fits = std::is_invocable_r_v<std::optional<Value>, Function&, const Value&>;
+    static_assert(fits,
+                  "the function of update_present takes a const Value&, and returns the value to store, or a "
+                  "std::optional that is empty to erase the key");
+    return update(guard, key, [&](const std::optional<Value>& now) -> std::optional<Value> {
+      if constexpr (fits) {
+        if (now) return std::invoke(f, *now);
+      }
+      return std::nullopt;
+    });
   }
 
  protected:
@@ -955,21 +1008,25 @@ class map_facade {
   };
   template <class Bound, class Visitor, class End = scan_end<Key>>
   std::size_t scan_under(Guard& guard, const Bound& from, const End& to, Visitor& visitor) const {
-    counting_visitor<Bound, End, Visitor> each{.visitor = visitor, .from = from, .to = to};
-    self().do_scan(guard, from, each);
-    return each.visits;
+    if constexpr (is_visitor<Visitor, Key, Value>()) {
+      counting_visitor<Bound, End, Visitor> each{.visitor = visitor, .from = from, .to = to};
+      self().do_scan(guard, from, each);
+      return each.visits;
+    }
   }
   template <class Bound, class Visitor, class End = scan_end<Key>>
   std::size_t scan_by_parts(Bound from, const End& to, Visitor& visitor) const {
-    counting_visitor<Bound, End, Visitor> each{.visitor = visitor, .from = from, .to = to};
-    do {
-      auto guard = self().pin();
-      each.ended = false;
-      each.end = each.visits + keys_per_pin;
-      self().do_scan(guard, from, each);
-      if (each.ended) from.move_behind(*each.last);
-    } while (each.ended);
-    return each.visits;
+    if constexpr (is_visitor<Visitor, Key, Value>()) {
+      counting_visitor<Bound, End, Visitor> each{.visitor = visitor, .from = from, .to = to};
+      do {
+        auto guard = self().pin();
+        each.ended = false;
+        each.end = each.visits + keys_per_pin;
+        self().do_scan(guard, from, each);
+        if (each.ended) from.move_behind(*each.last);
+      } while (each.ended);
+      return each.visits;
+    }
   }
 
   [[no_unique_address]] Compare less_;

@@ -204,14 +204,14 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   using iterator = key_iterator<typename map_type::iterator>;
   using reverse_iterator = key_iterator<typename map_type::reverse_iterator>;
   [[nodiscard]] iterator begin() const { return iterator(map_type::begin()); }
-  [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+  [[nodiscard]] static end_of_entries end() noexcept { return {}; }
   [[nodiscard]] reverse_iterator rbegin() const { return reverse_iterator(map_type::rbegin()); }
-  [[nodiscard]] static std::default_sentinel_t rend() noexcept { return {}; }
+  [[nodiscard]] static end_of_entries rend() noexcept { return {}; }
 
   class range_type {
    public:
     [[nodiscard]] iterator begin() const { return iterator(entries_.begin()); }
-    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+    [[nodiscard]] static end_of_entries end() noexcept { return {}; }
 
    private:
     friend ordered_set;
@@ -265,9 +265,13 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   /// Erases the keys for which predicate(key) is true. Returns how many.
   template <class Predicate>
   std::size_t erase_if(Predicate&& predicate) {
+    constexpr bool fits = std::predicate<Predicate&, const Key&>;
+    static_assert(fits, "the predicate of erase_if takes a key, and returns a bool");
     std::size_t erased = 0;
-    for (const Key& key : *this) {
-      if (std::invoke(predicate, key) && erase(key)) ++erased;
+    if constexpr (fits) {
+      for (const Key& key : *this) {
+        if (std::invoke(predicate, key) && erase(key)) ++erased;
+      }
     }
     return erased;
   }
@@ -316,7 +320,11 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   }
   template <class Visitor>
   [[nodiscard]] static auto visiting(Visitor& visitor) {
-    return [&visitor](const Key& key, std::byte) { return std::invoke(visitor, key); };
+    constexpr bool fits = std::is_invocable_v<Visitor&, const Key&>;
+    static_assert(fits, "the visitor of a scan of an ordered_set takes one argument, a key");
+    return [&visitor](const Key& key, std::byte) {
+      if constexpr (fits) return std::invoke(visitor, key);
+    };
   }
 };
 

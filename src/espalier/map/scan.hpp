@@ -19,19 +19,37 @@
 
 namespace espalier {
 
+/// Whether a scan can call the visitor. If not, the compiler says why.
+template <class Visitor, class Key, class Value>
+[[nodiscard]] constexpr bool is_visitor() {
+  if constexpr (std::is_invocable_v<Visitor&, const Key&, const Value&>) {
+    using result = std::remove_cvref_t<std::invoke_result_t<Visitor&, const Key&, const Value&>>;
+    constexpr bool fits = std::is_void_v<result> || std::is_same_v<result, bool>;
+    static_assert(
+        fits,
+        "the visitor of a scan returns nothing, or a bool that says whether the scan goes on; convert "
+        "another result to bool, or discard it");
+    return fits;
+  } else if constexpr (std::is_same_v<Key, std::string>) {
+    return is_visitor<Visitor, std::string_view, Value>();
+  } else {
+    static_assert(sizeof(Key) == 0,
+                  "the visitor of a scan takes two arguments, a key and a value, as (const auto& key, const "
+                  "auto& value) does");
+    return false;
+  }
+}
+
 /// Calls a scan's visitor; true means go on.
 template <class Visitor, class Key, class Value>
 [[nodiscard]] bool visit_entry(Visitor& visitor, const Key& key, const Value& value) {
-  using result = std::remove_cvref_t<std::invoke_result_t<Visitor&, const Key&, const Value&>>;
-  if constexpr (std::is_same_v<result, bool>) {
-    return std::invoke(visitor, key, value);
-  } else {
-    static_assert(
-        std::is_void_v<result>,
-        "the visitor of a scan returns nothing, or a bool that says whether the scan goes on; convert "
-        "another result to bool, or discard it");
+  if constexpr (!is_visitor<Visitor, Key, Value>()) {
+    return false;
+  } else if constexpr (std::is_void_v<std::invoke_result_t<Visitor&, const Key&, const Value&>>) {
     std::invoke(visitor, key, value);
     return true;
+  } else {
+    return std::invoke(visitor, key, value);
   }
 }
 
