@@ -353,5 +353,22 @@ TEST(facade_beside_writers, erase_if_erases_what_its_predicate_has_seen_last) {
   RecordProperty("erased", std::to_string(erased));
 }
 
+TEST(facade_beside_writers, the_longest_match_is_not_shorter_than_a_key_that_stays) {
+  ordered_map<std::string, int> map{{"/", 0}, {"/a", 1}, {"/a/b", 2}};
+  std::thread writer([&] {
+    for (int round = 0; round < 2000; ++round) {
+      for (const char* k : {"/a/b/b", "/a/b/c/c", "/a/b/c"}) map.insert(k, 3);
+      for (const char* k : {"/a/b/c", "/a/b/c/c", "/a/b/b"}) map.erase(k);
+    }
+  });
+  std::size_t shorter = 0;
+  for (int round = 0; round < 5000; ++round) {
+    const auto match = map.longest_match("/a/b/c/d");
+    shorter += !match || (match->key != "/a/b" && match->key != "/a/b/c");
+  }
+  writer.join();
+  EXPECT_EQ(shorter, 0U);
+}
+
 }  // namespace
 }  // namespace espalier
