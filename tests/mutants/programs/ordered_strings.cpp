@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <random>
@@ -423,6 +424,50 @@ void room_in_a_full_leaf(sim::scene& s) {
   });
 }
 
+/// What strings with a prefix are, in an order and in the other one, after a load.
+template <class Order>
+void prefixes(sim::scene& s) {
+  auto& map = s.make<typename ordered_map<std::string, std::uint64_t, Order>::template with_fanout<4>>();
+  s.thread("scans", [&map] {
+    std::mt19937_64 random(3);
+    const auto some = [&random] {
+      std::string k;
+      for (std::size_t length = random() % 6; length != 0; --length) k += "a\xff"[random() % 2];
+      return k;
+    };
+    std::map<std::string, std::uint64_t, Order> expected;
+    for (std::uint64_t i = 0; i < 60; ++i) expected.emplace(some() + "b" + some(), i);
+    map.bulk_load(std::vector<std::pair<std::string, std::uint64_t>>(expected.begin(), expected.end()));
+    for (unsigned i = 0; i < 60; ++i) {
+      const std::string prefix = i < 30 ? some() : some() + "b";
+      std::vector<std::string> wanted;
+      for (const auto& entry : expected) {
+        if (entry.first.starts_with(prefix)) wanted.push_back(entry.first);
+      }
+      std::vector<std::string> seen;
+      const auto note = [&seen](std::string_view k, std::uint64_t) { seen.emplace_back(k); };
+      map.scan_prefix(prefix, note);
+      sim::require(seen == wanted, "a scan of a prefix errs");
+      seen.clear();
+      for (const auto& e : map.range_of_prefix(prefix)) note(e.key, e.value);
+      sim::require(seen == wanted, "a loop over a prefix errs");
+      seen.clear();
+      map.reverse_scan_prefix(prefix, note);
+      std::reverse(seen.begin(), seen.end());
+      sim::require(seen == wanted, "a reverse scan of a prefix errs");
+      const std::string text = some() + "b" + some() + "b";
+      auto longest = expected.end();
+      for (std::size_t length = 0; length <= text.size(); ++length) {
+        if (const auto at = expected.find(text.substr(0, length)); at != expected.end()) longest = at;
+      }
+      const auto match = map.longest_match(text);
+      sim::require(
+          match ? longest != expected.end() && match->key == longest->first : longest == expected.end(),
+          "the longest match is another one");
+    }
+  });
+}
+
 void explore_all(scenes& all) {
   using map = ordered_map<std::string, std::uint64_t>;
   // First those of one thread, which do not depend on how much time there is.
@@ -431,6 +476,8 @@ void explore_all(scenes& all) {
   all.run_alone("large_nodes_grow_and_shrink", sequence<map::with_fanout<16, 64>>);
   all.run_alone("strings_in_one_another", strings_in_one_another);
   all.run_alone("loads", loads);
+  all.run_alone("prefixes", prefixes<std::less<>>);
+  all.run_alone("prefixes_in_decreasing_order", prefixes<std::greater<>>);
   all.run_alone("scans_among_erased_keys", scans_among_erased_keys);
   all.run_alone("many_records_since_the_order", many_records_since_the_order);
   all.run("scan_beside_an_insert", scan_beside_an_insert<false>);
