@@ -9,9 +9,10 @@ inline constexpr std::uint32_t max_thread_slots = 4096;
 
 namespace detail {
 // The slot of this thread; max_thread_slots before the first call, and in simulated programs, whose threads are fibers.
-// The fast path reads a plain word, which needs no guard for dynamic initialisation. initial-exec: the shared library
-// reads it without a call; it takes 4 bytes of what a program keeps for libraries that it opens later.
-[[gnu::tls_model("initial-exec")]] extern thread_local constinit std::uint32_t slot_of_thread;
+// The fast path reads a plain word, which needs no guard for dynamic initialisation. Shared objects read it by a call,
+// unless they are compiled with -ftls-model=initial-exec. They must not be where a program opens and closes them:
+// docs/decisions/hw.md, 84.
+extern thread_local constinit std::uint32_t slot_of_thread;
 // Separate, so that the fast paths save no registers.
 [[nodiscard]] std::uint32_t first_thread_slot();
 [[nodiscard]] std::uint32_t try_first_thread_slot() noexcept;
