@@ -125,6 +125,31 @@ if command -v clang++-14 >/dev/null; then
   grep -q 'espalier_needs_map_source_with_libcxx' "$work/mixed.log" || { cat "$work/mixed.log"; exit 1; }
 fi
 
+echo "what is rare in a map is compiled in the library, not in the program"
+cat >"$work/numbers.cpp" <<'END'
+#include <cstdint>
+#include <espalier/ordered_map.hpp>
+std::uint64_t use(espalier::ordered_map<std::uint64_t, std::uint64_t>& map, std::uint64_t key) {
+  map.insert(key, 1);
+  map.insert_or_assign(key, 2);
+  map.erase(key + 1);
+  std::uint64_t sum = map.find(key).value_or(0);
+  map.scan(key, [&](std::uint64_t, std::uint64_t value) { sum += value; });
+  return sum;
+}
+END
+for cxx in "$compiler" ${clang:+"$clang"}; do
+  "$cxx" -std=c++20 -O1 -I"$work/prefix/include" -c "$work/numbers.cpp" -o "$work/numbers.o"
+  nm -C "$work/numbers.o" >"$work/symbols"
+  for function in 'hashed_nodes<.*>::find_again(' 'hashed_changes<.*>::apply(' 'tree_changes<.*>::merge_sparse(' \
+    'hashed_leaf<.*256u>::want_order(' 'hashed_leaf<.*256u>::try_copy('; do
+    grep -q " U .*$function" "$work/symbols" || { cat "$work/symbols"; echo "$cxx: it does not refer to $function"; exit 1; }
+  done
+  for function in 'split_below<' '::try_merge(' '::gather<' '::place_all<' '::key_between('; do
+    ! grep " [TtWV] .*$function" "$work/symbols" || { echo "$cxx compiles $function"; exit 1; }
+  done
+done
+
 echo "with what is refused"
 # What must not compile, and what the compiler then says.
 cat >"$work/refused.cpp" <<'END'

@@ -263,7 +263,7 @@ struct looked_into : narrow_map {
         sim::require(++failed < 1000, "a leaf is said to change, and no thread changes it");
         sim::wait_for_others();
       } else if (done->what == effect::full) {
-        static_cast<void>(apply_or_make_room(guard, key, wanted));
+        static_cast<void>(changes().apply_or_make_room(guard, key, wanted));
       } else {
         return;
       }

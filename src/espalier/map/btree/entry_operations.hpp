@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "espalier/map/btree/node.hpp"
@@ -24,6 +25,10 @@ namespace espalier::btree {
           .exchanges = true,
           .bidirectional = true};
 }
+
+/// What a leaf has of a value: the value itself, or a pointer to its cell.
+template <class Value>
+using word_for = std::conditional_t<comparable_word<Value>, Value, const Value*>;
 
 /// The operations of the contract but scans, made from two that a map provides:
 ///
@@ -49,6 +54,7 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
   using typename base::store;
   using holder = value_holder<store, Value, !comparable_word<Value>>;
   using word = typename holder::word;
+  static_assert(std::is_same_v<word, word_for<Value>>);
   using change = entry_change<word>;
   using outcome = entry_outcome<word>;
   using effect = typename outcome::effect;

@@ -337,6 +337,11 @@ struct hashed_leaf : node_base {
     gather(w, first, last, some);
     append_in_order(by, some, to, [&](std::size_t i) { return word_in(some.slot[i]).get(w); });
   }
+  /// Copies the entries from that key on, in the direction of a scan: about as many as wanted, if the keys are distributed
+  /// evenly. Returns the last key of the range with all that were copied. Nothing if a writer came between.
+  [[nodiscard]] std::optional<key_type> try_copy(const optimistic_lock::read_section& seen, key_type from,
+                                                 bool reverse, unsigned wanted,
+                                                 content& found) const noexcept;
   /// Adds entries. There is room for them.
   template <class Witness>
   [[gnu::noinline]] void assign(const Witness& w, const content& from, unsigned first,
@@ -386,32 +391,7 @@ struct hashed_leaf : node_base {
 
   /// A scan has come to the leaf, which is not ordered. Makes the order if one has before, and no entry went since. False if
   /// the leaf is not ordered yet; so it is where a writer comes between.
-  template <class Section>
-  [[nodiscard]] bool want_order(const Section& seen) noexcept {
-    if (!counts.get(seen).order_is_wanted()) {
-      if (auto held = seen.upgrade_beside_readers()) {
-        counts.set(held, counts.get(held).with_order_wanted());
-        held.release_unchanged();
-      }
-      return false;
-    }
-    const gathered some = gather_all(seen);
-    if (!seen.validate()) return false;
-    entries<key_type, std::uint8_t, most> sorted;
-    append_in_order(less{}, some, sorted,
-                    [&](std::size_t i) { return static_cast<std::uint8_t>(some.slot[i]); });
-    auto held = seen.upgrade();
-    if (!held) return false;
-    // Within a version a leaf gets entries at most.
-    if (count(held) != sorted.count) {
-      held.release_unchanged();
-      return false;
-    }
-    order.assign(held, sorted.count, [&](unsigned i) { return sorted.slot[i]; });
-    sample.assign(held, sorted.count, [&](unsigned i) { return sorted.key[i]; });
-    counts.set(held, entry_counts::in_order(sorted.count));
-    return true;
-  }
+  [[nodiscard]] bool want_order(const optimistic_lock::read_section& seen) noexcept;
   /// Calls visit(key, word) for the keys from that one on, which the leaf covers, in order, or in reverse, until it returns
   /// false. False if a writer has come between: each entry is validated before its visit, and so is the end, but some may have
   /// been visited. `now` says that the leaf is ordered. Calls near_end() when the last entries were requested.
@@ -983,5 +963,51 @@ struct hashed_leaf : node_base {
   sample_of_order sample;
   std::array<group, groups> all;
 };
+
+// Not inline: the library has these for words of 8 bytes, so that programs do not compile them (hashed_tree.cpp).
+
+template <class Word, unsigned Capacity>
+bool hashed_leaf<Word, Capacity>::want_order(const optimistic_lock::read_section& seen) noexcept {
+  if (!counts.get(seen).order_is_wanted()) {
+    if (auto held = seen.upgrade_beside_readers()) {
+      counts.set(held, counts.get(held).with_order_wanted());
+      held.release_unchanged();
+    }
+    return false;
+  }
+  const gathered some = gather_all(seen);
+  if (!seen.validate()) return false;
+  entries<key_type, std::uint8_t, most> sorted;
+  append_in_order(less{}, some, sorted,
+                  [&](std::size_t i) { return static_cast<std::uint8_t>(some.slot[i]); });
+  auto held = seen.upgrade();
+  if (!held) return false;
+  // Within a version a leaf gets entries at most.
+  if (count(held) != sorted.count) {
+    held.release_unchanged();
+    return false;
+  }
+  order.assign(held, sorted.count, [&](unsigned i) { return sorted.slot[i]; });
+  sample.assign(held, sorted.count, [&](unsigned i) { return sorted.key[i]; });
+  counts.set(held, entry_counts::in_order(sorted.count));
+  return true;
+}
+
+template <class Word, unsigned Capacity>
+auto hashed_leaf<Word, Capacity>::try_copy(const optimistic_lock::read_section& seen, const key_type from,
+                                           const bool reverse, const unsigned wanted,
+                                           content& found) const noexcept -> std::optional<key_type> {
+  const key_type first = first_covered(seen);
+  const key_type last = last_covered(seen);
+  key_type end = reverse ? first : last;
+  if (const unsigned entries_now = count(seen); entries_now > wanted) {
+    const key_type part = (last - first) / entries_now * wanted + wanted;
+    if (part < (reverse ? from - end : end - from)) end = reverse ? from - part : from + part;
+  }
+  found.count = 0;
+  copy_to(seen, less{}, found, reverse ? end : from, reverse ? from : end);
+  if (!seen.validate()) return std::nullopt;
+  return end;
+}
 
 }  // namespace espalier::btree

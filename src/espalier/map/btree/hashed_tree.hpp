@@ -11,6 +11,7 @@
 #include "espalier/hw/opaque.hpp"
 #include "espalier/map/btree/access.hpp"
 #include "espalier/map/btree/hashed_leaf.hpp"
+#include "espalier/map/btree/hashed_nodes.hpp"
 #include "espalier/map/btree/key_image.hpp"
 #include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_facade.hpp"
@@ -24,8 +25,8 @@
 // then 16 of them, by the vectors of the processor. It validates nothing on its way down: a leaf knows which keys it
 // covers, so a search that has come to the wrong one begins again. find_batch() lets the searches of 32 keys wait
 // together. A scan goes from one leaf to the next by the keys that they cover, in the same way; what it visits it reads in a leaf
-// that has an order, or in a sorted copy of a part. tree.hpp has splits and merges: optimistic lock coupling, as in
-// olc_btree.hpp. A full leaf shares with a neighbour before it is split.
+// that has an order, or in a sorted copy of a part. tree.hpp describes splits and merges: optimistic lock coupling, as in
+// olc_btree.hpp. What depends on no key and no value is in hashed_nodes.hpp. A full leaf shares with a neighbour before it is split.
 //
 // A map with few entries has them in a first leaf of half the size, and no root. When that is full, its entries move to a
 // leaf of the usual size, the root. An empty one stays, as in tree.hpp.
@@ -62,18 +63,21 @@
 
 namespace espalier::btree {
 
-template <unsigned Capacity>
+template <class Fanout>
 struct hashed {
   template <class Word>
-  using leaf = hashed_leaf<Word, Capacity>;
+  using leaf = hashed_leaf<Word, Fanout::leaf>;
+  template <class Word>
+  using nodes = hashed_nodes<Word, Fanout>;
 };
 
 template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
-class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout::leaf>::template leaf,
-                                Fanout::inner, optimistic_access, key_image<Key, Compare>> {
+class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout>::template leaf,
+                                Fanout::inner, optimistic_access, key_image<Key, Compare>, hashed<Fanout>> {
   using image = key_image<Key, Compare>;
-  using base = tree<Map, Key, Value, Traits, Compare, hashed<Fanout::leaf>::template leaf, Fanout::inner,
-                    optimistic_access, image>;
+  using base = tree<Map, Key, Value, Traits, Compare, hashed<Fanout>::template leaf, Fanout::inner,
+                    optimistic_access, image, hashed<Fanout>>;
+  using nodes = hashed_nodes<word_for<Value>, Fanout>;
   friend base;
   using typename base::operations;
   friend operations;
@@ -117,89 +121,21 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   }
 
   using stored = typename image::type;
+  using nodes::find_in;
+  using nodes::first_;
+  using nodes::first_at_rest;
+  using nodes::in_first_leaf;
+  using nodes::try_apply;
   using typename base::change;
   using typename base::effect;
   using typename base::holder;
   using typename base::leaf;
   using typename base::outcome;
-  using typename base::place;
   using typename base::section;
   using typename base::store;
   using typename base::word;
-  using typename base::write_guard;
-
-  /// What a search comes to where it finds no root: in larger maps it costs nothing.
-  using first_leaf = typename base::template laid_out<hashed_leaf<word, (Fanout::leaf + 1) / 2>>;
-  using held_place = typename base::template held_place<first_leaf>;
-
-  /// The word of a key's value. A plain struct is returned in registers.
-  struct found_word {
-    word value;
-    bool present;
-  };
-  /// False if a writer came between: then nothing is known.
-  template <class Leaf>
-  [[nodiscard, gnu::always_inline]] static bool try_find(const stored key, Leaf& of_key,
-                                                         found_word& found) noexcept {
-    if constexpr (Leaf::updates_in_place) {
-      if (const hw::vector_width width = hw::vectors(); Leaf::loads_entries(width)) [[likely]] {
-        const auto seen = of_key.placement.try_read();
-        return find_in_section(key, of_key, seen, found, [&](word& value) __attribute__((always_inline)) {
-          return of_key.find_beside_writers(key, value, width);
-        });
-      }
-    }
-    // A reference to `found` itself would keep it out of registers.
-    found_word there{};
-    const bool done = find_between_writers(key, of_key, there);
-    found = there;
-    return done;
-  }
-  /// Where an entry is not loaded in one step. Not inlined: with words of 8 bytes it is rare.
-  template <class Leaf>
-  [[nodiscard, gnu::noinline]] static bool find_between_writers(const stored key, Leaf& of_key,
-                                                                found_word& found) noexcept {
-    const auto seen = of_key.lock.try_read();
-    return find_in_section(key, of_key, seen, found,
-                           [&](word& value) { return of_key.find(seen, key, value); });
-  }
-  template <class Leaf, class Section, class Find>
-  [[nodiscard, gnu::always_inline]] static bool find_in_section(const stored key, const Leaf& of_key,
-                                                                const Section& seen, found_word& found,
-                                                                const Find& find) noexcept {
-    if (!seen.steady() || !of_key.covers(unvalidated{}, key)) [[unlikely]]
-      return false;
-    found.present = find(found.value);
-    return seen.validate();
-  }
-  /// `of_key` is where the first attempt reads; null where the map had no root.
-  [[nodiscard, gnu::always_inline]] found_word find_in(const stored key, leaf* of_key) const noexcept {
-    found_word found{};
-    if (of_key != nullptr && try_find(key, *of_key, found)) [[likely]]
-      return found;
-    return find_again(key);
-  }
-  [[nodiscard, gnu::noinline]] found_word find_again(const stored key) const noexcept {
-    for (backoff pause;; pause.wait()) {
-      found_word found{};
-      leaf* const of_key = this->guess_leaf(key);
-      if (of_key != nullptr
-              ? try_find(key, *of_key, found)
-              : in_first_leaf([&](first_leaf& only) { return try_find(key, only, found); }, true, false))
-        return found;
-    }
-  }
-
-  /// Where there was no root: what f(leaf) returns for the first leaf, `empty` if the map is empty, or `again` if it has a root
-  /// now.
-  template <class F, class Result>
-  [[gnu::always_inline]] Result in_first_leaf(const F& f, const Result& empty,
-                                              const std::type_identity_t<Result>& again) const {
-    // The anchor shows that it led to neither at one moment.
-    const section above = this->anchor_.lock.read();
-    if (first_leaf* const only = first_.get(above)) return f(*only);
-    return this->anchor_.root.get(above) == nullptr && above.validate() ? empty : again;
-  }
+  using typename nodes::first_leaf;
+  using typename nodes::found_word;
 
   /// Without a branch that depends on whether the key is present, if the word is the value: a wrong guess of the processor
   /// would end the wait together with the next searches.
@@ -233,78 +169,6 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     const found_word found = find_in(image::of(key), this->guess_leaf(image::of(key)));
     return found.present ? std::optional(found.value) : std::nullopt;
   }
-  /// `attempts` of them have failed.
-  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply(const stored key, const change& wanted,
-                                                                     unsigned attempts) const {
-    return try_apply_in(this->guess_leaf(key), key, wanted, attempts);
-  }
-  /// Where there was no root, or the leaf was full: changes the entry in the first leaf, or makes room.
-  [[gnu::noinline]] std::optional<outcome> apply_or_make_room(guard_type& guard, const stored key,
-                                                              const change& wanted) {
-    unsigned attempts = 0;
-    const outcome full{.what = effect::full};
-    const outcome done = this->run([&] {
-      return in_first_leaf([&](first_leaf& only) { return try_apply_in(&only, key, wanted, attempts++); },
-                           std::optional(wanted.insert_where_absent ? full : outcome{}), full);
-    });
-    if (done.what != effect::full) return done;
-    this->make_room(guard, key);
-    return std::nullopt;
-  }
-  template <class Leaf>
-  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply_in(Leaf* of_key, const stored key,
-                                                                        const change& wanted,
-                                                                        unsigned attempts) const {
-    if (of_key == nullptr) [[unlikely]]
-      return outcome{.what = effect::full};
-    // An update does not even read the line of the lock.
-    if (wanted.insert_where_absent)
-      of_key->request_room(key);
-    else if (wanted.present != change::where_present::store)
-      of_key->request_lock();
-    const auto seen = of_key->placement.try_read();
-    if (!seen.steady() || !of_key->covers(unvalidated{}, key)) return std::nullopt;
-    const bool inserts = wanted.insert_where_absent && wanted.present == change::where_present::keep;
-    const bool erases = wanted.present == change::where_present::erase;
-    const bool locks_first = (inserts || erases) && !seen.has(changes_are_in_vain);
-    if (!locks_first) {
-      const auto where = of_key->seek(unvalidated{}, this->order(), key);
-      // Without the lock where there is nothing to do, or the step is one.
-      if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
-        return seen.validate() ? std::optional(outcome{}) : std::nullopt;
-      if constexpr (Leaf::updates_in_place) {
-        if (where.found && wanted.present == change::where_present::store)
-          return of_key->try_store(where, key, wanted);
-      }
-    }
-    // A lock that is held is not written where threads meet: its line may stay with the holder.
-    if (seen.has(threads_meet) && of_key->lock.is_locked()) return std::nullopt;
-    auto held = of_key->lock.try_lock_beside_readers();
-    if (!held) return std::nullopt;
-    // No split or merge comes now, but another change may have come.
-    if (!seen.validate()) {
-      held.release_unchanged();
-      return std::nullopt;
-    }
-    if (attempts >= attempts_where_threads_meet && !seen.has(threads_meet)) [[unlikely]]
-      of_key->placement.mark(threads_meet);
-    const auto where = of_key->seek(held, this->order(), key);
-    if (locks_first && where.found == inserts) [[unlikely]]
-      of_key->placement.mark(changes_are_in_vain);
-    const outcome done = of_key->apply(held, where, key, wanted);
-    // A scan that has seen the key of an entry that has gone does not validate.
-    if (done.what != effect::erased) held.release_unchanged();
-    return done;
-  }
-
-  static constexpr unsigned attempts_where_threads_meet = 4;
-  // Hints of a leaf, until its range changes.
-  static constexpr auto threads_meet = optimistic_version::hint::first;
-  /// An insert has found its key, or an erase has not. Until then both take the lock before they search: the processor does
-  /// not go past the lock while it waits for the line of the search, so it would not begin the next operation meanwhile.
-  /// Behind that they search first, and a change that is in vain writes nothing that others read.
-  static constexpr auto changes_are_in_vain = optimistic_version::hint::second;
-
   /// Where a scan is. It needs no inner node but to guess the next leaf: a leaf knows which keys it covers.
   template <class Bound>
   struct position {
@@ -396,8 +260,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     constexpr bool first_alone = is_first_only<Visit>;
     constexpr unsigned small = first_alone ? small_piece_for_one : small_piece;
     typename Leaf::content found;
-    const auto end = try_copy<Bound::reverse>(here, seen, at.from,
-                                              at.copies++ < small_pieces ? small : Leaf::capacity, found);
+    const auto end = here.try_copy(seen, at.from, Bound::reverse,
+                                   at.copies++ < small_pieces ? small : Leaf::capacity, found);
     if (!end) return progress_of_scan::interrupted;
     const bool goes_on = *end != at.end_of_map;
     const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
@@ -412,24 +276,6 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     if (!goes_on) return progress_of_scan::over;
     at.from = at.behind(*end);
     return progress_of_scan::through;
-  }
-  /// Copies the entries of a leaf from that key on, in the direction of a scan: about as many as wanted, if its keys are
-  /// distributed evenly. Returns the last key of the range with all that were copied. Nothing if a writer came between.
-  template <bool Reverse, class Leaf>
-  [[nodiscard]] std::optional<stored> try_copy(Leaf& of_key, const section& seen, stored from,
-                                               unsigned wanted,
-                                               typename Leaf::content& found) const noexcept {
-    const stored first = of_key.first_covered(seen);
-    const stored last = of_key.last_covered(seen);
-    stored end = Reverse ? first : last;
-    if (const unsigned all = of_key.count(seen); all > wanted) {
-      const stored part = (last - first) / all * wanted + wanted;
-      if (part < (Reverse ? from - end : end - from)) end = Reverse ? from - part : from + part;
-    }
-    found.count = 0;
-    of_key.copy_to(seen, this->order(), found, Reverse ? end : from, Reverse ? from : end);
-    if (!seen.validate()) return std::nullopt;
-    return end;
   }
   /// So many entries before they are visited.
   static constexpr unsigned leaf_requested_ahead = 32;
@@ -477,12 +323,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
 
   // As in tree.hpp.
 
-  void swap_with(hashed_tree& other) noexcept {
-    base::swap_with(other);
-    const exclusive_access rest;
-    first_leaf* const mine = first_at_rest();
-    first_.set(rest, other.first_at_rest());
-    other.first_.set(rest, mine);
+  [[nodiscard]] auto changes() noexcept { return hashed_changes<store, word, Fanout>(this->store_, *this); }
+  [[nodiscard]] outcome apply_with_room(guard_type& guard, const stored key, const change& wanted) {
+    return changes().apply(guard, key, wanted);
   }
   template <indexed_entries Iterator>
   void do_bulk_load(Iterator from, std::size_t n, unsigned threads) {
@@ -493,48 +336,21 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     destroy_first(*only);
   }
 
-  /// The first leaf of an empty map; or the root, with what is in the first leaf, if that is full. False if a writer came
-  /// between.
-  bool make_root(guard_type& guard, const stored, const place& found) {
-    first_leaf* const only = first_.get(found.here);
-    if (only == nullptr) {
-      unpublished<store, first_leaf> fresh(this->store_, memory_role::other);
-      fresh.emplace(nullptr);
-      const auto above = found.here.upgrade();
-      if (above) first_.set(above, fresh.release());
-      return static_cast<bool>(above);
-    }
-    guard.reserve(retirements_of_first);
-    unpublished<store, leaf> fresh(this->store_, memory_role::leaf);
-    fresh.emplace(nullptr);
-    held_place held(place_of(*only, found.here), *only);
-    if (!held) return false;
-    if (only->is_full(held.here.guard)) {
-      only->give_all(held.here.guard, *fresh.get(), exclusive_access{});
-      this->anchor_.root.set(held.above, fresh.release());
-      first_.set(held.above, nullptr);
-      held.here.release_obsolete();
-      this->store_.template retire<first_leaf, memory_role::other>(guard, only);
-    }
-    return true;
-  }
-
  private:
-  /// Its own, and that of the value which the operation may retire later.
-  static constexpr std::size_t retirements_of_first = 1 + holder::retirements;
-
-  [[nodiscard]] first_leaf* first_at_rest() const noexcept { return first_.get(exclusive_access{}); }
-  [[nodiscard]] static place place_of(first_leaf& only, const section& above) noexcept {
-    return {nullptr, above, 0, &only, only.lock.read()};
-  }
   void destroy_first(first_leaf& only) noexcept {
     if constexpr (store::template must_visit<first_leaf>() || holder::must_visit()) {
       base::discard_values(only);
       this->store_.destroy(memory_role::other, &only);
     }
   }
-
-  optimistic_field<first_leaf*> first_;  ///< changed with the anchor
 };
+
+// What the library has (hashed_tree.cpp).
+extern template struct hashed_leaf<std::uint64_t, 128>;
+extern template struct hashed_leaf<std::uint64_t, 256>;
+extern template class hashed_nodes<std::uint64_t, fanout<256>>;
+extern template class tree_changes<hashed_changes<node_store<btree_traits>, std::uint64_t, fanout<256>>,
+                                   node_store<btree_traits>, hashed_nodes<std::uint64_t, fanout<256>>>;
+extern template class hashed_changes<node_store<btree_traits>, std::uint64_t, fanout<256>>;
 
 }  // namespace espalier::btree

@@ -16,6 +16,8 @@
 #include "espalier/map/btree/bulk_load.hpp"
 #include "espalier/map/btree/entry_operations.hpp"
 #include "espalier/map/btree/node.hpp"
+#include "espalier/map/btree/tree_changes.hpp"
+#include "espalier/map/btree/tree_nodes.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/map/node_store.hpp"
@@ -33,7 +35,8 @@
 // would break. A step that fails starts again from the root. In a transaction, the sections and their validations are
 // empty, and the compiler removes them.
 //
-// Where a leaf has no room, make_room() makes some. Where a leaf has become sparse, merge_sparse() merges it. Both go
+// Where a leaf has no room, make_room() makes some. Where a leaf has become sparse, merge_sparse() merges it (both in
+// tree_changes.hpp; tree_nodes.hpp has the nodes and the searches, which know no map). Both go
 // down from the root, as a search does, and make one change a step, with the guards of the nodes that it concerns:
 //
 //   split     the parent, the full node. All nodes above have room by then, so nothing propagates upwards.
@@ -72,9 +75,6 @@ using elided_btree_traits = btree_traits::with_lock<ttas_lock>::with_htm<hw::rtm
 
 namespace espalier::btree {
 
-/// The nodes that the merges of one erase unlink at most.
-inline constexpr unsigned merged_most = 32;
-
 /// Where nodes have the keys as they are. key_image.hpp has the other case.
 template <class UserKey, class UserOrder>
 struct keys_themselves {
@@ -84,11 +84,20 @@ struct keys_themselves {
   [[nodiscard]] static const UserKey& key(const type& stored) noexcept { return stored; }
 };
 
+/// The nodes of a tree where it says no others.
+template <class Image, template <class Word> class LeafOf, unsigned Children, class Access>
+struct plain_nodes_for {
+  template <class Word>
+  using nodes = tree_nodes<typename Image::type, typename Image::order, LeafOf<Word>, Children, Access>;
+};
+
 /// Image says what nodes have for the keys of the map's user, and how it is ordered.
 template <class Map, class UserKey, class Value, class Traits, class UserOrder,
           template <class Word> class LeafOf, unsigned Children, class Access,
-          class Image = keys_themselves<UserKey, UserOrder>>
-class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typename Image::type, 0> {
+          class Image = keys_themselves<UserKey, UserOrder>,
+          class NodesFor = plain_nodes_for<Image, LeafOf, Children, Access>>
+class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typename Image::type, 0>,
+             protected NodesFor::template nodes<word_for<Value>> {
   using Key = typename Image::type;
   using Compare = typename Image::order;
   static_assert(std::is_default_constructible_v<Key>,
@@ -103,7 +112,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   using typename base::contract;
   friend contract;
   friend base;
-  friend stored_map<Map, UserKey, Value, UserOrder, node_store<Traits>, Key>;
   using base::self;
   using base::store_;
   using typename base::change;
@@ -112,30 +120,22 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   using typename base::outcome;
   using typename base::store;
   using typename base::word;
-  using section = typename Access::section;
-
-  template <class Fields>
-  struct alignas(hw::cache_line_bytes) laid_out : Fields {
-    using Fields::Fields;
-  };
-  using leaf = laid_out<LeafOf<word>>;
-  /// Whether searches for leaves do without validation. Keys are then std::uint64_t, in the order of std::less.
-  static constexpr bool guesses = covers_a_range<leaf>;
-  using inner = laid_out<inner_node<Key, Children, guesses>>;
-  using content = typename leaf::content;
-
-  /// A node that a step has reached.
+  using nodes = typename NodesFor::template nodes<word>;
+  using nodes::access_;
+  using nodes::anchor_;
+  using nodes::guesses;
+  using nodes::root_at_rest;
+  using nodes::run;
+  using nodes::visit_below;
+  using typename nodes::anchor;
+  using typename nodes::inner;
+  using typename nodes::leaf;
+  using typename nodes::place;
+  using typename nodes::section;
+  using typename nodes::write_guard;
   template <class Section>
-  struct basic_place {
-    inner* parent;    ///< null where that is the anchor
-    Section above;    ///< of the parent
-    unsigned index;   ///< of the node in its parent
-    node_base* node;  ///< null while the map is empty
-    Section here;     ///< of the node, or of the anchor while the map is empty
-
-    [[nodiscard]] leaf& as_leaf() const noexcept { return *static_cast<leaf*>(node); }
-  };
-  using place = basic_place<section>;
+  using basic_place = typename nodes::template basic_place<Section>;
+  using content = typename leaf::content;
 
   /// No other thread may use the map any more.
   ~tree() { destroy_all(); }
@@ -143,10 +143,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// Both maps are at rest.
   void swap_with(tree& other) noexcept {
     base::swap_with(other);
-    const exclusive_access rest;
-    node_base* const root = root_at_rest();
-    anchor_.root.set(rest, other.root_at_rest());
-    other.anchor_.root.set(rest, root);
+    nodes::swap_with(other);
   }
 
   /// The order of what nodes have.
@@ -157,19 +154,12 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
       return Compare();
   }
 
-  /// Runs a step until it has a result.
-  template <class Step>
-  [[gnu::always_inline]] auto run(Step&& step) const {
-    for (backoff pause;; pause.wait()) {
-      if (auto result = access_.once(step)) return *result;
-    }
-  }
-
   /// Goes to the leaf of a key. Nothing if a writer came between. `How` reads the locks on the way.
   template <class How = Access>
   [[nodiscard]] std::optional<basic_place<typename How::section>> try_seek(const Key& key) const
       noexcept(Access::elides) {
-    return try_seek<How>(child_of(key), [](const auto&) { return false; });
+    return nodes::template try_seek<How>(typename nodes::child_of_key{order(), key},
+                                         [](const auto&) { return false; });
   }
 
   /// The word of the key's value, or nothing.
@@ -183,36 +173,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
       if (!at->here.validate()) return std::nullopt;
       return found;
     });
-  }
-
-  /// The leaf that covers the key, if no change of the tree comes between; null while the map is empty. For leaves that
-  /// know which keys they cover: the way to them is not validated. The caller is pinned, so what it comes to is a node.
-  [[nodiscard, gnu::always_inline]] leaf* guess_leaf(const Key key) const noexcept {
-    node_base* node = anchor_.root.get(unvalidated{});
-    if (node == nullptr) return nullptr;
-    const unsigned height = node->level;
-    const hw::vector_width width = inner::key_width();
-    return hw::with_constant(width, [&](auto known) __attribute__((always_inline)) {
-      for (unsigned level = height; level != 0; --level) node = guess_child(*node, key, known);
-      return static_cast<leaf*>(node);
-    });
-  }
-  /// The same for each of the keys, of which there are together_most at most. The searches take each step together, so that their misses overlap.
-  void guess_leaves(std::span<const Key> keys, std::span<leaf*> leaves) const noexcept {
-    node_base* const root = anchor_.root.get(unvalidated{});
-    const hw::vector_width width = inner::key_width();
-    std::array<node_base*, together_most> nodes;
-    for (std::size_t i = 0; i < keys.size(); ++i) nodes[i] = root;
-    for (unsigned level = root != nullptr ? root->level : 0; level != 0; --level) {
-      for (std::size_t i = 0; i < keys.size(); ++i) {
-        nodes[i] = guess_child(*nodes[i], keys[i], width);
-        if (level == 1)
-          leaf::request(nodes[i], keys[i]);
-        else
-          static_cast<inner*>(nodes[i])->request();
-      }
-    }
-    for (std::size_t i = 0; i < keys.size(); ++i) leaves[i] = static_cast<leaf*>(nodes[i]);
   }
 
   /// Changes the entry of the key, if its leaf has room; nothing if a writer came between.
@@ -252,7 +212,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
       fence = fence_of<Bound>(in, seen, index, fence);
       return index;
     };
-    const auto at = try_seek<Access>(first_child, [](const place&) { return false; });
+    const auto at = nodes::template try_seek<Access>(first_child, [](const place&) { return false; });
     if (!at) return std::nullopt;
     return position{*at, fence, parent_fence};
   }
@@ -270,31 +230,19 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     return at->leaf.here.validate();
   }
 
-  /// Splits the full nodes on the way to the key, down to its leaf. Returns when the leaf had room.
+  /// For a change of nodes.
+  [[nodiscard]] auto changes() noexcept { return plain_changes<store, nodes>(store_, *this, order()); }
   [[gnu::noinline]] void make_room(guard_type& guard, const Key& key) {
-    for (backoff pause; !try_make_room(guard, key);) pause.wait();
+    self().changes().make_room(guard, key);
   }
-
-  /// After an operation that found no room in the leaf. Returns what became of it elsewhere, if anything.
-  [[gnu::always_inline]] std::optional<outcome> apply_or_make_room(guard_type& guard, const Key& key,
-                                                                   const change&) {
-    make_room(guard, key);
-    return std::nullopt;
+  [[gnu::noinline]] void merge_sparse(guard_type& guard, const Key& key) noexcept {
+    self().changes().merge_sparse(guard, key, holder::retirements);
   }
 
   /// After an erase.
   [[gnu::always_inline]] void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
-    if (done.left != leaf::sparse && done.left != 0) [[likely]]
-      return;
-    // A hint: without neighbours there is nothing to merge, and nothing to reserve for.
-    if (const node_base* const root = anchor_.root.get(unvalidated{}); root == nullptr || root->level == 0)
-      return;
-    try {
-      guard.reserve(merged_most + holder::retirements);
+    if (nodes::leaves_little(done.left)) [[unlikely]]
       merge_sparse(guard, key);
-    } catch (...) {
-      // No memory, or a comparator that throws: the nodes stay as they are.
-    }
   }
 
   /// A step of apply(). Not a lambda: compilers do not agree where one is said to be inlined.
@@ -316,22 +264,24 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     outcome done = run(applying{self(), key, wanted});
     if (done.what == effect::full) [[unlikely]] {
       // With copies, whose addresses may be taken: the change and the outcome stay in registers.
-      const outcome later = apply_with_room(guard, key, change(wanted));
+      const outcome later = self().apply_with_room(guard, key, change(wanted));
       done.what = later.what;
       done.before = later.before;
       done.left = later.left;
     } else if (done.what == effect::erased) {
-      self().tidy(guard, key, done);
+      tidy(guard, key, done);
     }
     return done;
   }
-  [[gnu::noinline]] outcome apply_with_room(guard_type& guard, const Key& key, const change& wanted) {
+  /// After an attempt that found no room.
+  [[nodiscard, gnu::noinline]] outcome apply_with_room(guard_type& guard, const Key& key,
+                                                       const change& wanted) {
     while (true) {
-      std::optional<outcome> done = self().apply_or_make_room(guard, key, wanted);
-      if (!done) done = run(applying{self(), key, wanted});
-      if (done->what == effect::full) continue;
-      if (done->what == effect::erased) self().tidy(guard, key, *done);
-      return *done;
+      make_room(guard, key);
+      const outcome done = run(applying{self(), key, wanted});
+      if (done.what == effect::full) continue;
+      if (done.what == effect::erased) tidy(guard, key, done);
+      return done;
     }
   }
 
@@ -417,76 +367,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   }
 
  protected:
-  using write_guard = typename Access::guard;
-
-  /// Where the pointer to the root is.
-  struct anchor {
-    optimistic_lock lock;
-    optimistic_field<node_base*> root;
-  };
-
-  /// A node whose entries or children go elsewhere. Its guard is empty if a writer came between.
-  template <class Node>
-  struct held_node {
-    held_node() = default;
-    held_node(Node& n, const section& seen) noexcept : guard(seen.upgrade()) {
-      if constexpr (has_placement<Node>) {
-        if (guard) shown = n.placement.change();
-      }
-    }
-    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(guard); }
-    void release_unchanged() noexcept {
-      shown.release_unchanged();
-      guard.release_unchanged();
-    }
-    void release_obsolete() noexcept {
-      shown.release_obsolete();
-      guard.release_obsolete();
-    }
-
-    write_guard guard;
-    [[no_unique_address]] std::conditional_t<has_placement<Node>, optimistic_version::write_guard,
-                                             exclusive_access> shown;
-  };
-
-  /// A node and its parent, both or none.
-  template <class Node>
-  struct held_place {
-    held_place(const place& at, Node& n) noexcept
-        : above(at.above.upgrade()), here(above ? held_node<Node>(n, at.here) : held_node<Node>()) {
-      if (above && !here) above.release_unchanged();
-    }
-    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(here); }
-
-    write_guard above;
-    held_node<Node> here;
-  };
-
-  [[nodiscard]] node_base* root_at_rest() const noexcept { return anchor_.root.get(exclusive_access{}); }
-
-  /// In a step of its own: the full node that an earlier step has found, if it is still there.
-  [[nodiscard]] std::optional<place> return_to(const place& at, const Key& key) const {
-    if constexpr (Access::steps_connect) return at;
-    const auto again = first_on_the_way(key, is_full);
-    if (!again || !again->is_wanted || again->node != at.node || again->parent != at.parent)
-      return std::nullopt;
-    return *again;
-  }
-
-  /// The first leaf of an empty map. False if a writer came between.
-  bool make_root(guard_type&, const Key& key, const place& found) {
-    unpublished<store, leaf> fresh(store_, memory_role::leaf);
-    fresh.emplace(nullptr);
-    const bool done = access_.once([&]() noexcept(Access::elides) {
-      const auto at = return_to(found, key);
-      if (!at) return false;
-      const auto held = at->here.upgrade();
-      if (held) anchor_.root.set(held, fresh.get());
-      return static_cast<bool>(held);
-    });
-    if (done) fresh.release();
-    return done;
-  }
   /// Destroys the values of a leaf that no thread can reach.
   template <class Leaf>
   void discard_values(Leaf& of_it) noexcept {
@@ -512,273 +392,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     }
   }
 
-  // The threads share its lock, and const maps are read.
-  [[no_unique_address]] mutable Access access_;
-  // Readers share its lock with updates, and const maps are read.
-  mutable anchor anchor_;
-
  private:
-  template <class Node>
-  static constexpr memory_role role_of = std::is_same_v<Node, leaf> ? memory_role::leaf : memory_role::node;
-
-  /// Frees a node that no thread can reach, with what is attached to it.
-  template <class Node>
-  static void destroy(store& from, Node* n) noexcept {
-    if constexpr (requires { n->attachment(); }) {
-      if (auto* const more = n->attachment()) from.destroy(memory_role::descriptor, more);
-    }
-    from.destroy(role_of<Node>, n);
-  }
-
-  /// Calls f with the node as what it is.
-  template <class F>
-  static decltype(auto) as_itself(node_base& n, F&& f) {
-    return n.level == 0 ? f(static_cast<leaf&>(n)) : f(static_cast<inner&>(n));
-  }
-
-  /// Requests all lines of a node at once. A search that requests them one by one waits for each.
-  static void prefetch(const node_base* node) noexcept {
-    hw::request_lines(node, std::min(sizeof(inner), sizeof(leaf)));
-  }
-
-  /// The child of an inner node on the way to the key, if no change of the node comes between.
-  [[nodiscard, gnu::always_inline]] node_base* guess_child(const node_base& parent, const Key& key,
-                                                           hw::vector_width width) const noexcept {
-    const inner& in = static_cast<const inner&>(parent);
-    if (key == in.key.none) [[unlikely]]
-      return in.child[in.children.get(unvalidated{}) - 1U].get(unvalidated{});
-    return in.guess_child(key, width);
-  }
-
-  /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
-  /// child. Nothing if a writer came between.
-  /// Inlined: a place then stays in registers.
-  template <class How, class ChildOf, class Stop>
-  [[nodiscard, gnu::always_inline]] inline std::optional<basic_place<typename How::section>> try_seek(
-      ChildOf&& child_of, Stop&& stop) const {
-    using reached_place = basic_place<typename How::section>;
-    auto above = How::read(anchor_.lock);
-    node_base* node = anchor_.root.get(above);
-    if (!above.validate()) return std::nullopt;
-    if (node == nullptr) return reached_place{nullptr, above, 0, nullptr, above};
-    inner* parent = nullptr;
-    unsigned index = 0;
-    auto here = How::read(node->lock);
-    while (above.validate()) {
-      const reached_place at{parent, above, index, node, here};
-      if (node->level == 0 || stop(at)) return at;
-      parent = static_cast<inner*>(node);
-      index = child_of(*parent, here);
-      node = parent->child[index].get(here);
-      request_child(child_of, *parent, node);
-      if (!here.validate()) break;
-      above = here;
-      here = How::read(node->lock);
-    }
-    return std::nullopt;
-  }
-
-  /// Chooses the child below which the key lies.
-  struct child_of_key {
-    [[no_unique_address]] comparator_in_use<Compare> less;
-    const Key& key;
-    template <class Section>
-    [[nodiscard]] unsigned operator()(const inner& in, const Section& seen) const {
-      return in.index_of(seen, less, key);
-    }
-  };
-  [[nodiscard]] child_of_key child_of(const Key& key) const { return {order(), key}; }
-
-  /// Requests what a search reads next.
-  template <class ChildOf>
-  static void request_child(const ChildOf& child_of, const inner& parent, const node_base* child) noexcept {
-    if constexpr (requires { leaf::request(child, child_of.key); }) {
-      if (parent.level == 1) return leaf::request(child, child_of.key);
-    }
-    if constexpr (guesses) {
-      if (parent.level != 1) return static_cast<const inner*>(child)->request();
-    }
-    prefetch(child);
-  }
-
-  /// The first node on the way to the key that is `wanted`, if one is.
-  struct sought : place {
-    bool is_wanted;
-  };
-  template <class Wanted>
-  [[nodiscard]] std::optional<sought> first_on_the_way(const Key& key, Wanted wanted) const {
-    const auto at = try_seek<Access>(child_of(key), wanted);
-    if (!at) return std::nullopt;
-    const bool found = wanted(*at);
-    if (!at->here.validate()) return std::nullopt;
-    return sought{*at, found};
-  }
-
-  /// Whether a node has no room for another entry or child. Nor has an empty map.
-  [[nodiscard]] static bool is_full(const place& at) noexcept {
-    return at.node == nullptr || as_itself(*at.node, [&](const auto& n) { return n.is_full(at.here); });
-  }
-
-  /// Whether a node is sparse and has a neighbour, or is a root with a single child.
-  [[nodiscard]] static bool is_mergeable(const place& at) noexcept {
-    if (at.node == nullptr) return false;
-    if (at.parent == nullptr)
-      return at.node->level != 0 && static_cast<inner*>(at.node)->children.get(at.here) == 1;
-    if (at.parent->children.get(at.above) < 2) return false;
-    return as_itself(*at.node, [&](const auto& n) { return n.is_sparse(at.here); });
-  }
-
-  /// Splits the first full node on the way, or lets a neighbour have some of its entries. True if there was none.
-  bool try_make_room(guard_type& guard, const Key& key) {
-    const std::optional<sought> at =
-        access_.once([&]() noexcept(Access::elides) { return first_on_the_way(key, is_full); });
-    if (!at) return false;
-    if (!at->is_wanted) return true;
-    if (at->node == nullptr) return self().make_root(guard, key, *at);
-    as_itself(*at->node, [&]<class Node>(Node& full) {
-      if constexpr (requires { Node::request_all(&full); }) Node::request_all(&full);
-      if (const auto other = neighbour_with_room<Node>(*at))
-        merge_or_even_with(*at, full, *other);
-      else
-        split_below<Node>(key, *at);
-    });
-    return false;
-  }
-
-  /// The neighbour that a full node shares its entries with instead of being split, by its index: the one that has fewer.
-  /// As hints: a place in which a writer came between does not validate.
-  template <class Node>
-  [[nodiscard]] static std::optional<unsigned> neighbour_with_room(
-      [[maybe_unused]] const place& at) noexcept {
-    std::optional<unsigned> found;
-    if constexpr (guesses) {
-      if (at.parent == nullptr) return found;
-      const unsigned children = at.parent->children.get(at.above);
-      unsigned fewest = Node::few_for_a_neighbour + 1;
-      for (const unsigned i : {at.index - 1, at.index + 1}) {
-        if (i >= children) continue;
-        const auto& other = *static_cast<const Node*>(at.parent->child[i].get(at.above));
-        if (!at.above.validate()) return std::nullopt;
-        if (const unsigned count = other.count(unvalidated{}); count < fewest) {
-          fewest = count;
-          found = i;
-        }
-      }
-    }
-    return found;
-  }
-
-  template <class Node>
-  void split_below(const Key& key, const place& found) {
-    unpublished<store, Node> fresh(store_, role_of<Node>);
-    unpublished<store, inner> root(store_, memory_role::node);
-    const auto level = found.node->level;
-    if constexpr (std::is_same_v<Node, leaf>)
-      fresh.emplace(found.node);
-    else
-      fresh.emplace(found.parent, level);
-    if (found.parent == nullptr) root.emplace(nullptr, level + 1U);
-    const bool done = access_.once([&]() noexcept(Access::elides) {
-      const auto at = return_to(found, key);
-      return at && try_split(*at, *static_cast<Node*>(at->node), *fresh.get(), root.get(), key);
-    });
-    if (!done) return;
-    fresh.release();
-    root.release();
-  }
-
-  /// `root` is the new root if the node is the root, else null.
-  template <class Node>
-  bool try_split(const place& at, Node& full, Node& fresh, inner* root, const Key& key) {
-    const held_place<Node> held(at, full);
-    if (!held) return false;
-    const auto& above = held.above;
-    const auto& here = held.here.guard;
-    // Transactions change a leaf without a new version.
-    if (!full.is_full(here)) return false;
-    const Key separator = split<Key>(full, here, order(), fresh, key);
-    if (at.parent != nullptr) {
-      at.parent->insert(above, at.index, separator, &fresh);
-    } else {
-      root->begin_with(&full, separator, &fresh);
-      anchor_.root.set(above, root);
-    }
-    return true;
-  }
-
-  /// What one step of merge_sparse() has done.
-  struct merge_step {
-    bool settled = false;  ///< there was nothing left to merge
-    node_base* unlinked = nullptr;
-  };
-
-  /// Merges the sparse nodes on the way to the key with their neighbours, or fills them from these. The caller has
-  /// reserved room for merged_most retirements, and for those of its own that come later.
-  [[gnu::noinline]] void merge_sparse(guard_type& guard, const Key& key) {
-    unsigned room = merged_most;
-    for (backoff pause; room > 0; pause.wait()) {
-      const merge_step done = access_.once([&]() noexcept(Access::elides) { return try_merge(key); });
-      if (done.settled) return;
-      if (done.unlinked == nullptr) continue;
-      --room;
-      as_itself(*done.unlinked, [&](auto& n) { this->retire_node(guard, &n); });
-    }
-  }
-
-  /// Makes one change to the first sparse node on the way.
-  merge_step try_merge(const Key& key) {
-    const auto at = first_on_the_way(key, is_mergeable);
-    if (!at) return {};
-    if (!at->is_wanted) return {.settled = true};
-    if (at->parent == nullptr) return {.unlinked = drop_root(*at, *static_cast<inner*>(at->node))};
-    return {.unlinked = as_itself(*at->node, [&](auto& sparse) {
-              return merge_or_even_with(*at, sparse, at->index == 0 ? 1 : at->index - 1);
-            })};
-  }
-
-  /// Makes the only child of the root the root. Returns the former root, or null if a writer came between.
-  node_base* drop_root(const place& at, inner& root) noexcept {
-    held_place<inner> held(at, root);
-    if (!held) return nullptr;
-    anchor_.root.set(held.above, root.child[0].get(held.here.guard));
-    held.here.release_obsolete();
-    return &root;
-  }
-
-  /// Merges a node with a neighbour, or lets both have the half of their entries: merge_or_even(). Returns the node that it
-  /// has unlinked, or null.
-  template <class Node>
-  node_base* merge_or_even_with(const place& at, Node& node, unsigned neighbour) noexcept {
-    const bool is_left = at.index < neighbour;
-    const unsigned first = is_left ? at.index : neighbour;
-    node_base* const other = at.parent->child[neighbour].get(at.above);
-    if (!at.above.validate()) return nullptr;
-    const section other_seen = Access::read(other->lock);
-    // The lock of the parent keeps others from merging either of the two.
-    held_place<Node> held(at, node);
-    if (!held) return nullptr;
-    auto& [above, here] = held;
-    held_node<Node> there(*static_cast<Node*>(other), other_seen);
-    if (!there) {
-      here.release_unchanged();
-      above.release_unchanged();
-      return nullptr;
-    }
-    Node& left = is_left ? node : *static_cast<Node*>(other);
-    Node& right = is_left ? *static_cast<Node*>(other) : node;
-    held_node<Node>& right_held = is_left ? there : here;
-    const auto separator =
-        merge_or_even<Key>(left, (is_left ? here : there).guard, at.parent->key.get(above, first), right,
-                           right_held.guard, order());
-    if (separator) {
-      at.parent->key.set(above, first, *separator);
-      return nullptr;
-    }
-    at.parent->erase_behind(above, first);
-    right_held.release_obsolete();
-    return &right;
-  }
-
   /// The child of a node where a scan of the bound begins.
   template <class Bound>
   [[nodiscard]] unsigned index_of(const inner& in, const section& seen, const Bound& bound) const {
@@ -820,7 +434,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   void destroy_below(node_base* top) noexcept {
     visit_below(top, [this]<class Node>(Node& n) {
       if constexpr (std::is_same_v<Node, leaf>) discard_values(n);
-      tree::destroy(this->store_, &n);
+      plain_changes<store, nodes>::destroy(store_, &n);
     });
   }
 
@@ -895,19 +509,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     std::vector<node_base*> nodes;
     std::vector<Key> lows;  ///< the smallest key of each
   };
-
-  /// Children before their parent.
-  template <class Visit>
-  static void visit_below(node_base* n, const Visit& visit) {
-    if (n == nullptr) return;
-    as_itself(*n, [&]<class Node>(Node& node) {
-      if constexpr (std::is_same_v<Node, inner>) {
-        for (unsigned i = 0; i < node.children.get(exclusive_access{}); ++i)
-          visit_below(node.child[i].get(exclusive_access{}), visit);
-      }
-      visit(node);
-    });
-  }
 
   /// The keys below n must not be smaller than *low, and must be smaller than *high.
   [[nodiscard]] const char* check_below(node_base& n, const Key* low, const Key* high) const {
