@@ -19,6 +19,9 @@
 #include "mutants/driver.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
 
+// The program has this itself, of the mutant's headers. The library has it of those without a mutant.
+#include "espalier/map/btree/hashed_tree.cpp"
+
 namespace espalier::mutants {
 namespace {
 
