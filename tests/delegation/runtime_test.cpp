@@ -751,6 +751,8 @@ TEST_F(two_localities, a_sender_is_woken_by_its_answer) {
 }
 
 TEST_F(two_localities, each_poller_is_woken) {
+  std::atomic<bool> second{false};  // the runtime ends before them, and with it what it runs
+  std::atomic<bool> go_on{false};
   runtime two(localities::in_turn(2), {.idle_looks = 1});
   partitions<counter> part(two, 2);
   two.attach(0);
@@ -758,8 +760,6 @@ TEST_F(two_localities, each_poller_is_woken) {
   two.add_poller(1);
   while (two.counts().sleeps < 2) hw::park();
   for (int i = 0; i < 100; ++i) hw::park();
-  std::atomic<bool> second{false};
-  std::atomic<bool> go_on{false};
   static_cast<void>(
       part.execute_at(1, [&](counter&) { EXPECT_TRUE(comes_true([&] { return second.load(); })); }));
   std::thread other([&] {
