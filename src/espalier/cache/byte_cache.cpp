@@ -188,9 +188,7 @@ cache_changed byte_cache::apply(const hashed_key& key, const erased_change& chan
     if (c.what == cache_change::kind::erase) {
       if (e == nullptr) return result;
       may_leave();
-      s.entries.erase(key.hash, *f.at);
-      s.entries.count(-1);
-      leave();
+      s.unlink(*e, f, key.hash, guard ? &*guard : nullptr);
       result.version = 0;
       return result;
     }

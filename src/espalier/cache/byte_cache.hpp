@@ -162,12 +162,8 @@ class byte_cache {
   /// cache. Amortised constant time, a step of eviction included.
   template <class Decide, class Fill>
   cache_changed change(const hashed_key& key, Decide&& decide, Fill&& fill) {
-    const erased_change erased{const_cast<void*>(static_cast<const void*>(std::addressof(decide))),
-                               [](void* context, const cache_entry* now) -> cache_change {
-                                 return (*static_cast<std::remove_reference_t<Decide>*>(context))(now);
-                               },
-                               const_cast<void*>(static_cast<const void*>(std::addressof(fill))),
-                               [](void* context, char* value, const cache_entry* now) {
+    const erased_change erased{address_of(decide), call_decide<std::remove_reference_t<Decide>>,
+                               address_of(fill), [](void* context, char* value, const cache_entry* now) {
                                  (*static_cast<std::remove_reference_t<Fill>*>(context))(value, now);
                                }};
     return apply(key, erased);
@@ -212,11 +208,8 @@ class byte_cache {
   /// afterwards. With another decision it stays with the caller.
   template <class Decide>
   cache_changed change(const hashed_key& key, Decide&& decide, incoming& value) {
-    const erased_change erased{const_cast<void*>(static_cast<const void*>(std::addressof(decide))),
-                               [](void* context, const cache_entry* now) -> cache_change {
-                                 return (*static_cast<std::remove_reference_t<Decide>*>(context))(now);
-                               },
-                               nullptr, nullptr, &value};
+    const erased_change erased{address_of(decide), call_decide<std::remove_reference_t<Decide>>, nullptr,
+                               nullptr, &value};
     return apply(key, erased);
   }
 
@@ -291,6 +284,10 @@ class byte_cache {
   template <class Function>
   static void* address_of(Function& function) noexcept {
     return const_cast<void*>(static_cast<const void*>(std::addressof(function)));
+  }
+  template <class Decide>
+  static cache_change call_decide(void* context, const cache_entry* now) {
+    return (*static_cast<Decide*>(context))(now);
   }
   template <class Visitor>
   static bool call(void* context, std::string_view key, const cache_entry& entry) {

@@ -11,10 +11,10 @@
 #include "espalier/cache/state.hpp"
 #include "espalier/hw/pause.hpp"
 
-// How memory is found for an entry. Evictions are S3-FIFO (Yang et al., SOSP 2023), segment by segment. New entries come into the queue
-// `fresh`, which keeps two of a hundred segments. Those that were asked for there go on into `proven`, whose oldest ones begin
-// anew as long as they are asked for. The rest is evicted. A key that comes back soon after goes into `proven` at once. The
-// simulations that led to the numbers: docs/decisions/cache.md.
+// How memory is found for an entry. Evictions are S3-FIFO (Yang et al., SOSP 2023), segment by segment. New entries come
+// into the queue `fresh`, which keeps two of a hundred segments. Those that were asked for there go on into `proven`, whose
+// oldest ones begin anew as long as they are asked for. The rest is evicted. A key that comes back soon after goes into
+// `proven` at once. The simulations that led to the numbers: docs/decisions/cache.md.
 //
 // A large entry lies in an extent, and goes through the same two queues by itself. The older of the oldest segment and the oldest
 // large entry of a queue is evicted first. Queues are as long as their bytes.

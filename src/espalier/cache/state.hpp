@@ -177,28 +177,29 @@ struct byte_cache::state {
            owner.in_limbo.fetch_sub(bytes, std::memory_order_acq_rel);
          }});
   }
-  /// Takes out an entry, under the lock of its key. As leave() needs a guard.
-  void drop_ended(const entry& e, const table::found& f, std::uint64_t hash,
-                  epoch_domain::guard* guard) noexcept {
+  /// Unlinks an entry, under the lock of its key. As leave() needs a guard.
+  void unlink(const entry& e, const table::found& f, std::uint64_t hash,
+              epoch_domain::guard* guard) noexcept {
     const location where = table::location_in(f.word);
     entries.erase(hash, *f.at);
     entries.count(-1);
-    add(expired);
-    if ((e.marks() & caching::is_fetched) == 0) add(expired_unfetched);
     leave(e, where, guard);
   }
-
+  void drop_ended(const entry& e, const table::found& f, std::uint64_t hash,
+                  epoch_domain::guard* guard) noexcept {
+    add(expired);
+    if ((e.marks() & caching::is_fetched) == 0) add(expired_unfetched);
+    unlink(e, f, hash, guard);
+  }
   void drop_evicted(const entry& e, const table::found& f, std::uint64_t hash,
                     epoch_domain::guard& guard) noexcept {
-    entries.erase(hash, *f.at);
-    entries.count(-1);
     add(evictions);
     if ((e.marks() & caching::is_fetched) == 0) add(evicted_unfetched);
     if (e.end() != cache_entry::never) add(evicted_with_end);
     const std::uint32_t second = now();
     evicted_idle.store(second - e.seen(second).accessed, std::memory_order_relaxed);  // relaxed: to show
     evicted.add(hash);
-    leave(e, table::location_in(f.word), &guard);
+    unlink(e, f, hash, &guard);
   }
 
   // What follows is under the mutex.
