@@ -15,4 +15,4 @@
 #include "espalier/hw/cache_line.hpp"  // first: it names the language level
 #include "espalier/reclaim/epoch.hpp"  // second: it names exceptions
 
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"

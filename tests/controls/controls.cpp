@@ -1,6 +1,7 @@
 // The broken maps as subjects of all suites at once. tests/CMakeLists.txt runs, for each, the check that must
 // find it; and all checks for the one with nothing wrong.
 
+#include "espalier/map/bst/bst_traits.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "support/broken_maps.hpp"
 #include "support/subject_of.hpp"

@@ -24,7 +24,7 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/pause.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/map/partitioned.hpp"
 
 namespace {

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/measure/random.hpp"
 #include "espalier/memory/shared_heap.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "espalier/map/any_map.hpp"
 #include "espalier/map/bst/ticket.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 
 namespace {
 

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "espalier/map/bst/ticket.hpp"
-#include "espalier/map/btree/euno_btree.hpp"
-#include "espalier/map/btree/olc_btree.hpp"
 #include "espalier/map/locked_map.hpp"
-#include "espalier/map/ordered_map.hpp"
-#include "espalier/map/ordered_set.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_set.hpp"
+#include "espalier/map/studied/euno_btree.hpp"
+#include "espalier/map/studied/olc_btree.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/every_entry.hpp"

@@ -1,4 +1,4 @@
-#include "espalier/map/btree/key_image.hpp"
+#include "espalier/map/ordered/key_image.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "support/every_entry.hpp"
 #include "support/same_entries.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/measure/random.hpp"
 #include "support/every_entry.hpp"
 #include "support/on_threads.hpp"

@@ -18,7 +18,7 @@
 
 #include "espalier/map/bst/ext_lf.hpp"
 #include "espalier/map/locked_map.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/map/partitioned.hpp"
 #include "support/every_entry.hpp"
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/map/ordered_map.hpp"
-#include "espalier/map/ordered_set.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_set.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/every_entry.hpp"

@@ -1,4 +1,4 @@
-#include "espalier/map/ordered_set.hpp"
+#include "espalier/map/ordered/ordered_set.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "espalier/hw/process.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/measure/random.hpp"
 #include "support/sanitizers.hpp"
 

@@ -1,4 +1,4 @@
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "scheduled/maps.hpp"
 #include "support/codec.hpp"
 

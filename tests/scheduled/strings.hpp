@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "scheduled/battery.hpp"
 
 // The battery on maps of strings, with few entries in a node.

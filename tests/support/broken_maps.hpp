@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/map/bst/bst_traits.hpp"
 #include "espalier/map/catalog.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"

@@ -28,7 +28,7 @@
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/pause.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/map/partitioned.hpp"
 #include "espalier/measure/random.hpp"
 #include "espalier/measure/statistics.hpp"

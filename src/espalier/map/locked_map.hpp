@@ -15,6 +15,7 @@
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/scan.hpp"
 #include "espalier/memory/placement_allocator.hpp"
+#include "espalier/memory/segregated.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/std_mutex.hpp"

@@ -2,14 +2,10 @@
 
 #include <type_traits>
 
-#include "espalier/hw/htm.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/segregated.hpp"
-#include "espalier/reclaim/epoch.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/sync/lock_concept.hpp"
-#include "espalier/sync/ttas_lock.hpp"
 
 namespace espalier {
 
@@ -23,8 +19,7 @@ concept no_policy = std::is_void_v<Policy> || std::is_same_v<Policy, unused_poli
 /// traits_type.
 template <class Placement, class Layout, class Reclaimer, class Lock, class Htm>
   requires(no_policy<Placement> || placement<Placement>) && (no_policy<Layout> || node_layout<Layout>) &&
-          (no_policy<Reclaimer> || reclaimer<Reclaimer>) && (no_policy<Lock> || any_lock<Lock>) &&
-          (no_policy<Htm> || hw::transactional_backend<Htm>)
+          (no_policy<Reclaimer> || reclaimer<Reclaimer>) && (no_policy<Lock> || any_lock<Lock>)
 struct basic_map_traits {
   using placement_type = Placement;
   using layout_type = Layout;
@@ -40,8 +35,8 @@ struct basic_map_traits {
   using with_reclaimer = basic_map_traits<Placement, Layout, R, Lock, Htm>;
   template <any_lock K>
   using with_lock = basic_map_traits<Placement, Layout, Reclaimer, K, Htm>;
-  /// The transactions of a map that elides its locks.
-  template <hw::transactional_backend H>
+  /// The transactions of a map that elides its locks: one of hw/htm.hpp, which no other map includes.
+  template <class H>
   using with_htm = basic_map_traits<Placement, Layout, Reclaimer, Lock, H>;
 
   template <class Choice, class Own>
@@ -53,11 +48,6 @@ struct basic_map_traits {
       choice_or<typename Chosen::reclaimer_type, Reclaimer>, choice_or<typename Chosen::lock_type, Lock>,
       choice_or<typename Chosen::htm_type, Htm>>;
 };
-
-/// The policies from which lock-free maps make their own.
-using plain_traits = basic_map_traits<segregated, compact_layout, epoch_domain, unused_policy, unused_policy>;
-/// The same for maps with locks in their nodes.
-using locking_traits = plain_traits::with_lock<ttas_lock>;
 
 /// Policies that a program replaces, by name; a map keeps its own for the others:
 ///

@@ -1,7 +1,7 @@
 // The battery on euno_btree with leaves that are all contended, and are read by version.
 
-#include "espalier/map/btree/euno_leaf.hpp"
 #include "espalier/map/catalog/euno_btree.hpp"
+#include "espalier/map/studied/euno_leaf.hpp"
 #include "mutants/battery_program.hpp"
 
 namespace espalier::mutants {

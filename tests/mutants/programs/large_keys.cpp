@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "espalier/map/catalog.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "mutants/battery_program.hpp"
 #include "sim/recorded_map.hpp"
 #include "support/codec.hpp"

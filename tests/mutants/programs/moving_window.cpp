@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "espalier/map/btree/olc_btree.hpp"
+#include "espalier/map/studied/olc_btree.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "mutants/driver.hpp"
 #include "scheduled/battery.hpp"

@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/map/btree/key_image.hpp"
+#include "espalier/map/ordered/key_image.hpp"
 #include "fuzz/scripts.hpp"
 #include "mutants/driver.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
 
 // The program has this itself, of the mutant's headers. The library has it of those without a mutant.
-#include "espalier/map/btree/hashed_tree.cpp"
+#include "espalier/map/ordered/hashed_tree.cpp"
 
 namespace espalier::mutants {
 namespace {

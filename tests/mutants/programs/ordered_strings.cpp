@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "mutants/battery_program.hpp"
 #include "scheduled/strings.hpp"
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/bst_traits.hpp"
 #include "espalier/map/bst/internal_map.hpp"
 #include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"

@@ -8,6 +8,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "espalier/map/bst/bst_traits.hpp"
 #include "espalier/map/bst/external_map.hpp"
 #include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"

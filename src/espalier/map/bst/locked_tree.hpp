@@ -8,7 +8,9 @@
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/segregated.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
+#include "espalier/sync/ttas_lock.hpp"
 
 namespace espalier {
 

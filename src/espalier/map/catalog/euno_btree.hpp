@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "espalier/hw/htm.hpp"
-#include "espalier/map/btree/euno_btree.hpp"
 #include "espalier/map/catalog.hpp"
+#include "espalier/map/studied/euno_btree.hpp"
 
 namespace espalier::catalog {
 

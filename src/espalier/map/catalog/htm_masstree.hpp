@@ -1,8 +1,8 @@
 #pragma once
 
 #include "espalier/hw/htm.hpp"
-#include "espalier/map/btree/htm_masstree.hpp"
 #include "espalier/map/catalog.hpp"
+#include "espalier/map/studied/htm_masstree.hpp"
 
 namespace espalier::catalog {
 

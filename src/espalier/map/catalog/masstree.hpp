@@ -1,7 +1,7 @@
 #pragma once
 
-#include "espalier/map/btree/masstree.hpp"
 #include "espalier/map/catalog.hpp"
+#include "espalier/map/studied/masstree.hpp"
 
 namespace espalier::catalog {
 

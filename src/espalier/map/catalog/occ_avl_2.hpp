@@ -1,5 +1,6 @@
 #pragma once
 
+#include "espalier/map/bst/bst_traits.hpp"
 #include "espalier/map/bst/occ_avl.hpp"
 #include "espalier/map/catalog.hpp"
 

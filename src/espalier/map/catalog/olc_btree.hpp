@@ -1,7 +1,7 @@
 #pragma once
 
-#include "espalier/map/btree/olc_btree.hpp"
 #include "espalier/map/catalog.hpp"
+#include "espalier/map/studied/olc_btree.hpp"
 
 namespace espalier::catalog {
 

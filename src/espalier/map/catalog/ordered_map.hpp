@@ -3,7 +3,7 @@
 #include <string>
 
 #include "espalier/map/catalog.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 
 namespace espalier::catalog {
 

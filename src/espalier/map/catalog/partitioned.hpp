@@ -4,7 +4,7 @@
 #include "espalier/map/bst/occ_avl.hpp"
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/map/ordered_map.hpp"
+#include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/map/partitioned.hpp"
 
 namespace espalier::catalog {

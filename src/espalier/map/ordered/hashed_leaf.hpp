@@ -18,8 +18,8 @@
 #include "espalier/hw/pair_exchange.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/hw/vector_compare.hpp"
-#include "espalier/map/btree/leaf_order.hpp"
-#include "espalier/map/btree/node.hpp"
+#include "espalier/map/ordered/leaf_order.hpp"
+#include "espalier/map/tree/node.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
 // The leaf of ordered_map: a hash table with some hundred entries. A cache line has a group of keys and their words, four

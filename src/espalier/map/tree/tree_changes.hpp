@@ -3,10 +3,10 @@
 #include <optional>
 #include <type_traits>
 
-#include "espalier/map/btree/node.hpp"
-#include "espalier/map/btree/tree_nodes.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
+#include "espalier/map/tree/node.hpp"
+#include "espalier/map/tree/tree_nodes.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
@@ -131,7 +131,7 @@ class tree_changes {
   /// Splits the first full node on the way, or lets a neighbour have some of its entries. True if there was none.
   bool try_make_room(guard_type& guard, const key_type& key) {
     const std::optional<sought> at =
-        access_.once([&]() noexcept(access::elides) { return first_on_the_way(key, is_full); });
+        access_.once([&]() noexcept(access::repeats_steps) { return first_on_the_way(key, is_full); });
     if (!at) return false;
     if (!at->is_wanted) return true;
     if (at->node == nullptr) return static_cast<Self&>(*this).make_root(guard, key, *at);
@@ -178,7 +178,7 @@ class tree_changes {
     else
       fresh.emplace(found.parent, level);
     if (found.parent == nullptr) root.emplace(nullptr, level + 1U);
-    const bool done = access_.once([&]() noexcept(access::elides) {
+    const bool done = access_.once([&]() noexcept(access::repeats_steps) {
       const auto at = return_to(found, key);
       return at && try_split(*at, *static_cast<Node*>(at->node), *fresh.get(), root.get(), key);
     });
@@ -284,7 +284,7 @@ void tree_changes<Self, Store, Nodes>::merge_sparse(guard_type& guard, const key
     guard.reserve(merged_most + more);
     unsigned room = merged_most;
     for (backoff pause; room > 0; pause.wait()) {
-      const merge_step done = access_.once([&]() noexcept(access::elides) { return try_merge(key); });
+      const merge_step done = access_.once([&]() noexcept(access::repeats_steps) { return try_merge(key); });
       if (done.settled) return;
       if (done.unlinked == nullptr) continue;
       --room;
@@ -318,7 +318,7 @@ class plain_changes : public tree_changes<plain_changes<Store, Nodes>, Store, No
   bool make_root(guard_type&, const key_type& key, const place& found) {
     unpublished<Store, leaf> fresh(store_, memory_role::leaf);
     fresh.emplace(nullptr);
-    const bool done = access_.once([&]() noexcept(access::elides) {
+    const bool done = access_.once([&]() noexcept(access::repeats_steps) {
       const auto at = return_to(found, key);
       if (!at) return false;
       const auto held = at->here.upgrade();

@@ -12,26 +12,26 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/map/btree/access.hpp"
-#include "espalier/map/btree/hashed_tree.hpp"
-#include "espalier/map/btree/key_image.hpp"
-#include "espalier/map/btree/node.hpp"
-#include "espalier/map/btree/string_tree.hpp"
-#include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
+#include "espalier/map/ordered/hashed_tree.hpp"
+#include "espalier/map/ordered/key_image.hpp"
+#include "espalier/map/ordered/string_tree.hpp"
+#include "espalier/map/tree/node.hpp"
+#include "espalier/map/tree/optimistic_access.hpp"
+#include "espalier/map/tree/tree.hpp"
 
 // ordered_map: the map for programs. What it is made of depends on the keys:
 //
-//   integers, floating-point numbers, enumerations and   a B+tree whose leaves are hash tables (btree/hashed_tree.hpp)
+//   integers, floating-point numbers, enumerations and   a B+tree whose leaves are hash tables (hashed_tree.hpp)
 //   pointers, in increasing or decreasing order
-//   std::string, in the order of their bytes,            a B+tree that is a trie in part (btree/string_tree.hpp)
+//   std::string, in the order of their bytes,            a B+tree that is a trie in part (string_tree.hpp)
 //   increasing or decreasing
-//   any other key that is trivially copyable,            a B+tree (btree/tree.hpp)
+//   any other key that is trivially copyable,            a B+tree (tree/tree.hpp)
 //   with any comparator
 //
-// No comparator is called with a key that no operation was given, also beside writers (btree/node.hpp). But inner nodes keep
+// No comparator is called with a key that no operation was given, also beside writers (tree/node.hpp). But inner nodes keep
 // copies of keys as separators, after these were erased, too.
 
 namespace espalier {

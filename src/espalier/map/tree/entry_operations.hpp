@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "espalier/map/btree/node.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/node_store.hpp"
+#include "espalier/map/tree/node.hpp"
 
 namespace espalier::btree {
 

@@ -1,4 +1,4 @@
-#include "espalier/map/btree/hashed_tree.hpp"
+#include "espalier/map/ordered/hashed_tree.hpp"
 
 namespace espalier::btree {
 

@@ -1,4 +1,4 @@
-#include "espalier/map/btree/bulk_load.hpp"
+#include "espalier/map/tree/bulk_load.hpp"
 
 #include <algorithm>
 #include <exception>

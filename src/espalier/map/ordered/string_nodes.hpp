@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
-#include "espalier/map/btree/node.hpp"
-#include "espalier/map/btree/string_leaf.hpp"
 #include "espalier/map/map_facade.hpp"
+#include "espalier/map/ordered/string_leaf.hpp"
 #include "espalier/map/scan.hpp"
+#include "espalier/map/tree/node.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 

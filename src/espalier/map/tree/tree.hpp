@@ -12,16 +12,19 @@
 #include <vector>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/btree/access.hpp"
-#include "espalier/map/btree/bulk_load.hpp"
-#include "espalier/map/btree/entry_operations.hpp"
-#include "espalier/map/btree/node.hpp"
-#include "espalier/map/btree/tree_changes.hpp"
-#include "espalier/map/btree/tree_nodes.hpp"
 #include "espalier/map/map_facade.hpp"
+#include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
+#include "espalier/map/tree/bulk_load.hpp"
+#include "espalier/map/tree/entry_operations.hpp"
+#include "espalier/map/tree/node.hpp"
+#include "espalier/map/tree/optimistic_access.hpp"
+#include "espalier/map/tree/tree_changes.hpp"
+#include "espalier/map/tree/tree_nodes.hpp"
+#include "espalier/memory/segregated.hpp"
+#include "espalier/reclaim/epoch.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
@@ -67,9 +70,8 @@
 
 namespace espalier {
 
-/// The default policies of B+trees, and of those under one lock that is elided.
+/// The default policies of B+trees.
 using btree_traits = basic_map_traits<segregated, unused_policy, epoch_domain, unused_policy, unused_policy>;
-using elided_btree_traits = btree_traits::with_lock<ttas_lock>::with_htm<hw::rtm>;
 
 }  // namespace espalier
 
@@ -157,7 +159,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// Goes to the leaf of a key. Nothing if a writer came between. `How` reads the locks on the way.
   template <class How = Access>
   [[nodiscard]] std::optional<basic_place<typename How::section>> try_seek(const Key& key) const
-      noexcept(Access::elides) {
+      noexcept(Access::repeats_steps) {
     return nodes::template try_seek<How>(typename nodes::child_of_key{order(), key},
                                          [](const auto&) { return false; });
   }
@@ -165,7 +167,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// The word of the key's value, or nothing.
   [[nodiscard]] std::optional<word> find_word(const UserKey& user_key) const {
     const auto& key = Image::of(user_key);
-    return run([&]() noexcept(Access::elides) -> std::optional<std::optional<word>> {
+    return run([&]() noexcept(Access::repeats_steps) -> std::optional<std::optional<word>> {
       const auto at = try_seek(key);
       if (!at) return std::nullopt;
       if (at->node == nullptr) return std::optional<word>();
@@ -177,7 +179,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
 
   /// Changes the entry of the key, if its leaf has room; nothing if a writer came between.
   [[nodiscard]] std::optional<outcome> try_apply(const Key& key, const change& wanted) const
-      noexcept(Access::elides) {
+      noexcept(Access::repeats_steps) {
     const auto at = try_seek(key);
     if (!at) return std::nullopt;
     if (at->node == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
@@ -221,7 +223,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// came between: `at` and `found` are then to be set anew.
   template <class Bound>
   [[nodiscard]] bool try_collect(const Bound& from, std::optional<position>& at, content& found) const
-      noexcept(Access::elides) {
+      noexcept(Access::repeats_steps) {
     if (!at) at = try_seek_bound(from);
     if (!at) return false;
     found.count = 0;
@@ -251,7 +253,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     const Key& key;
     const change& wanted;
     unsigned attempts = 0;
-    [[nodiscard, gnu::always_inline]] std::optional<outcome> operator()() noexcept(Access::elides) {
+    [[nodiscard, gnu::always_inline]] std::optional<outcome> operator()() noexcept(Access::repeats_steps) {
       if constexpr (requires { map.try_apply(key, wanted, attempts); })
         return map.try_apply(key, wanted, attempts++);
       else
@@ -315,9 +317,9 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     std::optional<position> at;
     content found;
     while (true) {
-      for (backoff pause; !access_.once([&]() noexcept(Access::elides) {
+      for (backoff pause; !access_.once([&]() noexcept(Access::repeats_steps) {
              // A step that an abort has left half done begins anew.
-             if constexpr (Access::elides) at.reset();
+             if constexpr (Access::repeats_steps) at.reset();
              return self().try_collect(from, at, found);
            });
            pause.wait())

@@ -9,12 +9,12 @@
 #include <span>
 
 #include "espalier/hw/opaque.hpp"
-#include "espalier/map/btree/access.hpp"
-#include "espalier/map/btree/hashed_leaf.hpp"
-#include "espalier/map/btree/hashed_nodes.hpp"
-#include "espalier/map/btree/key_image.hpp"
-#include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_facade.hpp"
+#include "espalier/map/ordered/hashed_leaf.hpp"
+#include "espalier/map/ordered/hashed_nodes.hpp"
+#include "espalier/map/ordered/key_image.hpp"
+#include "espalier/map/tree/optimistic_access.hpp"
+#include "espalier/map/tree/tree.hpp"
 #include "espalier/sync/backoff.hpp"
 
 // What ordered_map is for keys that have images (key_image.hpp): a B+tree whose leaves are hash tables.

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/btree/masstree_node.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
+#include "espalier/map/studied/masstree_node.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/sync/backoff.hpp"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "espalier/map/btree/node.hpp"
+#include "espalier/map/tree/node.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
 // The order of the entries of a leaf that is a hash table (hashed_leaf.hpp, string_leaf.hpp), for scans: a list of the slots

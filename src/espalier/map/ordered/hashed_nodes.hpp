@@ -7,11 +7,11 @@
 #include <optional>
 #include <type_traits>
 
-#include "espalier/map/btree/access.hpp"
-#include "espalier/map/btree/hashed_leaf.hpp"
-#include "espalier/map/btree/tree_changes.hpp"
-#include "espalier/map/btree/tree_nodes.hpp"
 #include "espalier/map/node_store.hpp"
+#include "espalier/map/ordered/hashed_leaf.hpp"
+#include "espalier/map/tree/optimistic_access.hpp"
+#include "espalier/map/tree/tree_changes.hpp"
+#include "espalier/map/tree/tree_nodes.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 

@@ -5,12 +5,12 @@
 #include <functional>
 #include <string_view>
 
-#include "espalier/map/btree/access.hpp"
-#include "espalier/map/btree/masstree.hpp"
-#include "espalier/map/btree/masstree_node.hpp"
-#include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/map/studied/elided_access.hpp"
+#include "espalier/map/studied/masstree.hpp"
+#include "espalier/map/studied/masstree_node.hpp"
+#include "espalier/map/tree/tree.hpp"
 #include "espalier/sync/elision.hpp"
 
 // htm_masstree: masstree, whose operations are hardware transactions, each of them whole.

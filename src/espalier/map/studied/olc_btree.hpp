@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <functional>
 
-#include "espalier/map/btree/access.hpp"
-#include "espalier/map/btree/node.hpp"
-#include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/map/tree/node.hpp"
+#include "espalier/map/tree/optimistic_access.hpp"
+#include "espalier/map/tree/tree.hpp"
 
 // olc_btree: a B+tree with optimistic lock coupling.
 // Leis, Haubenschild and Neumann, "Optimistic Lock Coupling: A Scalable and Efficient General-Purpose Synchronization

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/btree/node.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/scan.hpp"
+#include "espalier/map/tree/node.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 

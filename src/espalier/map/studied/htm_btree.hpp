@@ -5,11 +5,11 @@
 #include <functional>
 #include <string_view>
 
-#include "espalier/map/btree/access.hpp"
-#include "espalier/map/btree/node.hpp"
-#include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/map/studied/elided_access.hpp"
+#include "espalier/map/tree/node.hpp"
+#include "espalier/map/tree/tree.hpp"
 #include "espalier/sync/elision.hpp"
 
 // htm_btree: a B+tree whose operations are hardware transactions, each of them whole.

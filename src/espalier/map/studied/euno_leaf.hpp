@@ -15,7 +15,7 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/record.hpp"
-#include "espalier/map/btree/node.hpp"
+#include "espalier/map/tree/node.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/map/btree/bulk_load.hpp"
-#include "espalier/map/btree/string_leaf.hpp"
+#include "espalier/map/ordered/string_leaf.hpp"
+#include "espalier/map/tree/bulk_load.hpp"
 
 // The plan of a load of strings (string_tree.hpp): which entries a leaf has, and which inner nodes are above.
 //

@@ -17,9 +17,9 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/hw/vector_compare.hpp"
-#include "espalier/map/btree/leaf_order.hpp"
-#include "espalier/map/btree/node.hpp"
-#include "espalier/map/btree/string_record.hpp"
+#include "espalier/map/ordered/leaf_order.hpp"
+#include "espalier/map/ordered/string_record.hpp"
+#include "espalier/map/tree/node.hpp"
 #include "espalier/memory/parts/size_class.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/map/btree/node.hpp"
 #include "espalier/map/node_layout.hpp"
+#include "espalier/map/tree/node.hpp"
 #include "espalier/sync/backoff.hpp"
 
 // The nodes of Masstree: Mao, Kohler and Morris, "Cache Craftiness for Fast Multicore Key-Value Storage", EuroSys 2012.

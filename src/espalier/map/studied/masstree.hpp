@@ -6,15 +6,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "espalier/map/btree/entry_operations.hpp"
-#include "espalier/map/btree/masstree_layer.hpp"
-#include "espalier/map/btree/masstree_node.hpp"
-#include "espalier/map/btree/node.hpp"
-#include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/map/node_store.hpp"
+#include "espalier/map/studied/masstree_layer.hpp"
+#include "espalier/map/studied/masstree_node.hpp"
+#include "espalier/map/tree/entry_operations.hpp"
+#include "espalier/map/tree/node.hpp"
+#include "espalier/map/tree/tree.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/backoff.hpp"
 
