@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "espalier/catalog/codec.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/workload/codec.hpp"
 #include "sim/explore.hpp"
 #include "sim/history/recorder.hpp"
 
@@ -149,7 +149,7 @@ class recorded_operations {
 ///
 /// Recording adds no step to the run. Only the map's own code does, because these functions are not instrumented.
 template <class Map,
-          workload::codec Codec = workload::number_codec<typename Map::key_type, typename Map::mapped_type>>
+          catalog::codec Codec = catalog::number_codec<typename Map::key_type, typename Map::mapped_type>>
 class recorded : recorded_operations<Map, Codec>, recorded_operations<Map, Codec, typename Map::guard_type> {
   using plain = recorded_operations<Map, Codec>;
   using guarded = recorded_operations<Map, Codec, typename Map::guard_type>;

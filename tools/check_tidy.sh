@@ -11,7 +11,7 @@ headers=$!
 status=0
 if [[ ${1:-0} == 1 ]]; then
   # One driver of each map; g++ has warnings and precompiled headers that clang does not know.
-  maps=$(find src/espalier/map/catalog -name '*.hpp' -printf '%f\n' | sed 's/\.hpp$//' | paste -sd '|')
+  maps=$(find src/espalier/catalog/entries -name '*.hpp' -printf '%f\n' | sed 's/\.hpp$//' | paste -sd '|')
   run-clang-tidy-19 -quiet -p build/dev -j "$(nproc)" -extra-arg=-Wno-unknown-warning-option \
     -extra-arg=-Wno-unused-command-line-argument -extra-arg=-Wno-deprecated-declarations -extra-arg=-Wno-ignored-gch \
     "^$PWD/(src/espalier|sim|apps|preload)/.*\.cpp$|/espalier_drivers.units/($maps)\.cpp$" || status=1

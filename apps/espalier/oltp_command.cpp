@@ -27,7 +27,7 @@
 #include "apps/oltp/run.hpp"
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
-#include "espalier/map/any_map.hpp"
+#include "espalier/catalog/any_map.hpp"
 #include "espalier/memory/any_placement.hpp"
 
 // `espalier oltp`: the database under TPC-C and YCSB, with each index and each protocol.

@@ -10,12 +10,12 @@
 #include <stdexcept>
 #include <thread>
 
+#include "espalier/catalog/any_map.hpp"
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/process.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/map/any_map.hpp"
 #include "espalier/measure/random.hpp"
 #include "espalier/measure/team.hpp"
 #include "espalier/memory/parts/size_class.hpp"

@@ -1,6 +1,9 @@
 #pragma once
 
 #include "apps/simulate/simulated_map.hpp"
+#include "espalier/catalog/codec.hpp"
+#include "espalier/catalog/erased_map_of.hpp"
+#include "espalier/catalog/step.hpp"
 #include "espalier/workload/driver.hpp"
 #include "sim/transactions/simulated_htm.hpp"
 
@@ -8,24 +11,13 @@ namespace espalier::simulate {
 
 /// Instrumented: its accesses to memory are what the machine sees.
 template <class Map>
-class simulated_map_of final : public simulated_map {
+class simulated_map_of final : public catalog::erased_map_of<Map, catalog::number_codec<>, simulated_map> {
  public:
   void do_all(step_feed& feed) override {
     std::uint64_t sum = 0;
-    for (workload::step s{}; feed.next(s);) sum += workload::apply(map_, s);
+    for (catalog::step s{}; feed.next(s);) sum += catalog::apply(this->map_, s);
     static_cast<void>(*static_cast<const volatile std::uint64_t*>(&sum));
   }
-  [[nodiscard]] elision_counts transactions(std::size_t region) const override {
-    if constexpr (counts_transactions<Map>) return map_.transactions(region);
-    return {};
-  }
-  [[nodiscard]] std::optional<memory_usage> usage() const override {
-    if constexpr (requires { map_.usage(); }) return map_.usage();
-    return std::nullopt;
-  }
-
- private:
-  Map map_;
 };
 
 template <class EntryList>

@@ -8,12 +8,13 @@
 #include <utility>
 
 #include "apps/common/terminal.hpp"
+#include "espalier/workload/drawn_steps.hpp"
 #include "sim/simulation/simulation.hpp"
 
 namespace espalier::simulate {
 namespace {
 
-using workload::step;
+using catalog::step;
 
 /// The plan's keys, a share for each thread.
 class fill_feed final : public step_feed {
@@ -82,17 +83,14 @@ simulated_measurement measure(const simulation_request& request, const simulated
   };
   static_cast<void>(phase(request.warm_up.value_or(request.operations / 5 + 1)));
   ++draws.seed;
-  std::vector<elision_counts> before(entry.facts.transaction_regions.size());
-  std::vector<elision_counts> regions(before.size());
-  const auto count_into = [&](std::vector<elision_counts>& counts) {
-    for (std::size_t r = 0; r < counts.size(); ++r) counts[r] = map->transactions(r);
-  };
-  program.outside_time([&] { count_into(before); });
+  std::vector<elision_counts> before;
+  program.outside_time([&] { before = map->transactions(); });
   const sim::phase_result measured = phase(request.operations);
 
+  std::vector<elision_counts> regions;
   std::optional<memory_usage> used;
   program.outside_time([&] {
-    count_into(regions);
+    regions = map->transactions();
     used = map->usage();
     map.reset();
   });

@@ -1,17 +1,14 @@
 #pragma once
 
-#include <cstddef>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "apps/common/interface.hpp"
-#include "espalier/memory/placement_concept.hpp"
-#include "espalier/sync/elision.hpp"
-#include "espalier/workload/step.hpp"
+#include "espalier/catalog/erased_map.hpp"
+#include "espalier/catalog/step.hpp"
 #include "espalier/workload/subject.hpp"
 
-// The interface between instrumented maps and the simulator's own code: types are erased per run, not per operation.
+// The maps of the catalogue as the simulator has them: instrumented, with types erased.
 
 namespace espalier::simulate {
 
@@ -20,17 +17,14 @@ namespace espalier::simulate {
 class step_feed : public app::interface {
  public:
   /// False if there are no more.
-  virtual bool next(workload::step& s) = 0;
+  virtual bool next(catalog::step& s) = 0;
 };
 
 /// A map of the catalogue inside a simulated program, which constructs, uses and destroys it.
-class simulated_map : public app::interface {
+class simulated_map : public catalog::erased_map {
  public:
+  using erased_map::erased_map;
   virtual void do_all(step_feed& feed) = 0;
-  /// The outcomes of a region's transactions so far. `region` is an index of subject_facts::transaction_regions.
-  [[nodiscard]] virtual elision_counts transactions(std::size_t region) const = 0;
-  /// Of the map's placement, where it has one.
-  [[nodiscard]] virtual std::optional<memory_usage> usage() const = 0;
 };
 
 struct simulated_entry {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench/peers/support/locked_btree.hpp"
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 
 namespace espalier::peers {
 

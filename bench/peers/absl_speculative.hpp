@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "bench/peers/support/locked_btree.hpp"
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 
 namespace espalier::peers {
 

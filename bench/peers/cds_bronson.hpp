@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 
 namespace espalier::peers {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 
 namespace espalier::peers {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "bench/peers/support/adapter.hpp"
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 
 namespace espalier::peers {
 

@@ -15,6 +15,8 @@
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
+#include "espalier/memory/segregated.hpp"
+#include "espalier/reclaim/epoch.hpp"
 #include "espalier/sync/elision.hpp"
 
 // The example of CONTRIBUTING.md: a map with two types of nodes, arrays behind them, and a parameter that is no type.

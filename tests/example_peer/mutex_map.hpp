@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "bench/peers/support/adapter.hpp"
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 
 // The example of docs/bring-your-own-map.md.
 

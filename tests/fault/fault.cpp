@@ -20,13 +20,13 @@ namespace {
 
 constexpr key script_keys = 48;
 
-std::vector<action> make_script(const subject_type& type) {
+std::vector<step> make_script(const subject_type& type) {
   using enum map_operation;
   constexpr map_operation frequent[] = {
       insert, insert, insert, insert_or_assign, insert_or_assign, erase,  erase,
       erase,  find,   scan,   exchange,         extract,          update, update};
   random_source random(3003);
-  std::vector<action> script;
+  std::vector<step> script;
   while (script.size() < 1300) {
     const map_operation what = frequent[random.below(std::size(frequent))];
     if (has(type, what)) script.push_back({what, random.below(script_keys), random.next()});
@@ -51,7 +51,7 @@ bool erases(map_operation what) {
 }
 
 /// One run of the script in which the nth allocation fails. Returns the allocations that it made.
-std::uint64_t run_script(const subject_type& type, const std::vector<action>& script, std::uint64_t nth) {
+std::uint64_t run_script(const subject_type& type, const std::vector<step>& script, std::uint64_t nth) {
   const std::int64_t before = live_allocations();
   failure_plan plan{nth};
   {
@@ -61,7 +61,7 @@ std::uint64_t run_script(const subject_type& type, const std::vector<action>& sc
     int thrown = 0;
     bool untold = false;  // at an erase that leaves a sparse node as it is
     int left = 300;       // actions after the failure
-    for (const action& a : script) {
+    for (const step& a : script) {
       if (thrown != 0 && --left < 0) break;
       outcome got;
       try {
@@ -79,9 +79,9 @@ std::uint64_t run_script(const subject_type& type, const std::vector<action>& sc
         got = act(map->plain(), a);  // nothing fails now
       }
       EXPECT_TRUE(got == act(expected, a))
-          << to_string(a.what) << " of key " << a.k << " tells the wrong thing";
+          << to_string(a.op) << " of key " << a.key << " tells the wrong thing";
       if (plan.has_failed() && thrown == 0 && !untold) {
-        untold = type.node_entries > 1 && erases(a.what);
+        untold = type.node_entries > 1 && erases(a.op);
         EXPECT_TRUE(untold) << "a failed allocation was not reported";
       }
       if (::testing::Test::HasFailure()) return plan.seen;
@@ -128,7 +128,7 @@ ESPALIER_CHECK(fault, first_operation_of_a_thread) {
       if (!has(type, what)) continue;
       // Key 9 is there where the map is filled, key 10 never.
       for (const key k : {key{9}, key{10}}) {
-        const action a{what, k, 77};
+        const step a{what, k, 77};
         bool failed = true;
         unsigned untold = 0;
         for (std::uint64_t nth = 1; failed; ++nth) {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/map/any_map.hpp"
+#include "espalier/catalog/any_map.hpp"
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "espalier/map/any_map.hpp"
+#include "espalier/catalog/any_map.hpp"
 #include "support/catalog_subjects.hpp"
 
 namespace espalier::test {

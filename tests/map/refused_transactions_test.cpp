@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/catalog/entries/euno_btree.hpp"
+#include "espalier/catalog/entries/htm_btree.hpp"
+#include "espalier/catalog/entries/htm_masstree.hpp"
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/hw/htm.hpp"
-#include "espalier/map/catalog.hpp"
-#include "espalier/map/catalog/euno_btree.hpp"
-#include "espalier/map/catalog/htm_btree.hpp"
-#include "espalier/map/catalog/htm_masstree.hpp"
 #include "espalier/sync/elision.hpp"
 #include "support/abort_statuses.hpp"
 #include "support/every_entry.hpp"
@@ -208,10 +208,10 @@ TEST_P(refused_transactions, exclude_those_of_other_threads) {
         for (std::size_t i = 0; i < steps && wrong[t].empty(); ++i) {
           map_operation what = map_operation::scan;
           while (is_scan(what)) what = map_operations[random.below(map_operations.size())];
-          const action a{what, random.below(12) * count + t, random.next()};
-          dog.begin(t, what, a.k);
+          const step a{what, random.below(12) * count + t, random.next()};
+          dog.begin(t, what, a.key);
           if (act(with, a) != act(expected[t], a))
-            wrong[t].append(to_string(what)).append(" of the own key ").append(std::to_string(a.k));
+            wrong[t].append(to_string(what)).append(" of the own key ").append(std::to_string(a.key));
           with.update(shared, [](std::optional<value> now) { return now.value_or(0) + 1; });
         }
         dog.done(t);

@@ -52,7 +52,7 @@ import switches
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-CATALOG = ROOT / "src/espalier/map/catalog"
+CATALOG = ROOT / "src/espalier/catalog/entries"
 
 REQUIRED = {"file", "why", "battery"}
 EDITS = ({"find", "replace"}, {"remove"}, {"relax"}, {"edits"})
@@ -193,7 +193,7 @@ def battery_source(tables, battery, wide=True):
             raise Wrong(f"{tables} is not below {ROOT / 'tests'}, where programs are included from")
         return f'#include "{program.relative_to(ROOT / "tests")}"\n'
     return (
-        f'#include "espalier/map/catalog/{battery}.hpp"\n'
+        f'#include "espalier/catalog/entries/{battery}.hpp"\n'
         f'#include "mutants/battery_program.hpp"\n\n'
         f"ESPALIER_MUTANTS_BATTERY({battery}, {str(wide).lower()})\n"
     )

@@ -4,7 +4,7 @@
 #include <string>
 #include <type_traits>
 
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "scheduled/battery.hpp"
 #include "sim/transactions/simulated_htm.hpp"

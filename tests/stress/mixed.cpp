@@ -433,7 +433,7 @@ void own_keys(const subject_type& type, key keys_each, bool in_turns) {
         });
         right = right && next == mine.end();
       } else {
-        const action a{what, k, random.next()};
+        const step a{what, k, random.next()};
         right = act(map->plain(), a) == act(mine, a);
       }
       if (!right) note(to_string(what), k);

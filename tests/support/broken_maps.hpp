@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/bst/bst_traits.hpp"
-#include "espalier/map/catalog.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"

@@ -5,22 +5,22 @@
 #include <memory>
 #include <string_view>
 
+#include "espalier/catalog/codec.hpp"
 #include "espalier/measure/random.hpp"
-#include "espalier/workload/codec.hpp"
 
-// The codecs of the suites (workload/codec.hpp), with the words that name them in a subject's name.
+// The codecs of the suites (catalog/codec.hpp), with the words that name them in a subject's name.
 
 namespace espalier::test {
 
 void report_torn(std::uint64_t first, std::uint64_t second, std::uint64_t third);
 
-struct plain_codec : workload::number_codec<> {
+struct plain_codec : catalog::number_codec<> {
   static constexpr std::string_view suffix = "";
 };
 
 inline constexpr std::string_view folded_suffix = "+folded_int32";
 
-struct string_codec : workload::string_codec {
+struct string_codec : catalog::string_codec {
   static constexpr std::string_view suffix = "+string_key";
 };
 

@@ -54,36 +54,36 @@ std::optional<value> find(const model& in, key k) {
 
 constexpr std::size_t scan_most = 10;
 
-outcome act(operations& map, const action& a) {
+outcome act(operations& map, const step& a) {
   outcome o;
-  switch (a.what) {
+  switch (a.op) {
     case map_operation::find:
-      o.found = map.find(a.k);
+      o.found = map.find(a.key);
       break;
     case map_operation::contains:
-      o.changed = map.contains(a.k);
+      o.changed = map.contains(a.key);
       break;
     case map_operation::insert:
-      o.changed = map.insert(a.k, a.v);
+      o.changed = map.insert(a.key, a.argument);
       break;
     case map_operation::insert_or_assign:
-      o.changed = map.insert_or_assign(a.k, a.v);
+      o.changed = map.insert_or_assign(a.key, a.argument);
       break;
     case map_operation::erase:
-      o.changed = map.erase(a.k);
+      o.changed = map.erase(a.key);
       break;
     case map_operation::exchange:
-      o.found = map.exchange(a.k, a.v);
+      o.found = map.exchange(a.key, a.argument);
       break;
     case map_operation::extract:
-      o.found = map.extract(a.k);
+      o.found = map.extract(a.key);
       break;
     case map_operation::update:
-      o.found = map.update(a.k, [&](std::optional<value> now) { return now.value_or(0) + a.v; });
+      o.found = map.update(a.key, [&](std::optional<value> now) { return now.value_or(0) + a.argument; });
       break;
     case map_operation::scan: {
       std::size_t left = scan_most;
-      o.visits = map.scan(a.k, [&](key k, value v) {
+      o.visits = map.scan(a.key, [&](key k, value v) {
         o.entries += measure::mix64(k) ^ v;
         return --left != 0;
       });
@@ -95,10 +95,10 @@ outcome act(operations& map, const action& a) {
   return o;
 }
 
-outcome act(model& map, const action& a) {
+outcome act(model& map, const step& a) {
   outcome o;
-  const std::optional<value> before = find(map, a.k);
-  switch (a.what) {
+  const std::optional<value> before = find(map, a.key);
+  switch (a.op) {
     case map_operation::find:
       o.found = before;
       break;
@@ -106,28 +106,28 @@ outcome act(model& map, const action& a) {
       o.changed = before.has_value();
       break;
     case map_operation::insert:
-      o.changed = map.try_emplace(a.k, a.v).second;
+      o.changed = map.try_emplace(a.key, a.argument).second;
       break;
     case map_operation::insert_or_assign:
-      o.changed = map.insert_or_assign(a.k, a.v).second;
+      o.changed = map.insert_or_assign(a.key, a.argument).second;
       break;
     case map_operation::erase:
-      o.changed = map.erase(a.k) == 1;
+      o.changed = map.erase(a.key) == 1;
       break;
     case map_operation::exchange:
       o.found = before;
-      map.insert_or_assign(a.k, a.v);
+      map.insert_or_assign(a.key, a.argument);
       break;
     case map_operation::extract:
       o.found = before;
-      map.erase(a.k);
+      map.erase(a.key);
       break;
     case map_operation::update:
       o.found = before;
-      map.insert_or_assign(a.k, before.value_or(0) + a.v);
+      map.insert_or_assign(a.key, before.value_or(0) + a.argument);
       break;
     case map_operation::scan:
-      for (auto next = map.lower_bound(a.k); next != map.end() && o.visits < scan_most; ++next) {
+      for (auto next = map.lower_bound(a.key); next != map.end() && o.visits < scan_most; ++next) {
         o.entries += measure::mix64(next->first) ^ next->second;
         ++o.visits;
       }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "espalier/catalog/step.hpp"
 #include "espalier/measure/random.hpp"
 #include "support/subject.hpp"
 
@@ -32,14 +33,9 @@ using random_source = measure::random_generator;
 
 [[nodiscard]] std::optional<value> find(const model& in, key k);
 
-/// One operation. An update adds the value, where an absent key counts as 0; a scan ends after ten entries.
-struct action {
-  map_operation what;
-  key k;
-  value v;
-};
+using catalog::step;
 
-/// All that an action tells its caller. Equal for a map and its model.
+/// All that a step tells its caller. Equal for a map and its model.
 struct outcome {
   bool changed = false;
   std::optional<value> found;
@@ -49,9 +45,10 @@ struct outcome {
   friend bool operator==(const outcome&, const outcome&) = default;
 };
 
-/// Performs it, and allocates nothing unless the map does.
-outcome act(operations& map, const action& a);
-outcome act(model& map, const action& a);
+/// Performs it, and allocates nothing unless the map does. An update adds the argument, where an absent key counts as 0; a scan
+/// ends after ten entries.
+outcome act(operations& map, const step& a);
+outcome act(model& map, const step& a);
 
 /// Checks that every way to read gives the model's contents: a scan from 0, a range-for, find and contains of each of
 /// its keys and of the further keys; lower_bound and bounded scans of some of them; first, size and empty.

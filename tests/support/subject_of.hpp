@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/scan.hpp"
 #include "support/codec.hpp"
 #include "support/subject.hpp"
@@ -18,7 +18,7 @@
 
 namespace espalier::test {
 
-template <class Map, workload::ordered_codec Codec>
+template <class Map, catalog::ordered_codec Codec>
 using rebind_to_codec = typename Map::template rebind<typename Codec::key_type, typename Codec::value_type,
                                                       decltype(Codec::order())>;
 

@@ -21,23 +21,24 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/catalog/codec.hpp"
 #include "espalier/map/locked_map.hpp"
 #include "espalier/measure/context.hpp"
 #include "espalier/measure/histogram.hpp"
 #include "espalier/measure/random.hpp"
 #include "espalier/measure/statistics.hpp"
 #include "espalier/sync/elision.hpp"
-#include "espalier/workload/codec.hpp"
+#include "espalier/workload/drawn_steps.hpp"
 #include "espalier/workload/driver.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/session.hpp"
-#include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
 #include "support/plain_map.hpp"
 
 namespace espalier::workload {
 namespace {
 
+using namespace catalog;
 using namespace ::testing;
 using namespace measure;
 
@@ -88,7 +89,7 @@ class counted_map : public test::plain_map<counted_map<Exchanges>> {
 static_assert(exchanging_ordered_map<counted_map<true>>);
 static_assert(concurrent_ordered_map<counted_map<false>> && !exchanging_ordered_map<counted_map<false>>);
 
-std::shared_ptr<const workload_plan> plan_of(const char* mix, std::vector<trace_record> trace = {}) {
+std::shared_ptr<const workload_plan> plan_of(const char* mix, std::vector<step> trace = {}) {
   plan_request p;
   p.keys = 10;
   p.mix = mix;
@@ -97,7 +98,7 @@ std::shared_ptr<const workload_plan> plan_of(const char* mix, std::vector<trace_
 }
 
 std::shared_ptr<const workload_plan> trace_of(map_operation op) {
-  return plan_of("100/0/0", {{1, 0, map_operation::find}, {1, 2, op}});
+  return plan_of("100/0/0", {{map_operation::find, 1, 0}, {op, 1, 2}});
 }
 
 TEST(cannot_run, refuses_a_trace_that_exchanges_to_a_map_that_does_not) {
@@ -122,7 +123,7 @@ TEST(cannot_run, judges_a_trace_by_its_records_and_not_by_the_mix) {
   subject_facts facts;
   facts.supports_erase = false;
   EXPECT_EQ(facts.cannot_run(*plan_of("90/5/5")), "it has no concurrent erase");
-  EXPECT_EQ(facts.cannot_run(*plan_of("90/5/5", {{1, 0, map_operation::find}})), "");
+  EXPECT_EQ(facts.cannot_run(*plan_of("90/5/5", {{map_operation::find, 1, 0}})), "");
   EXPECT_EQ(facts.cannot_run(*trace_of(map_operation::erase)), "it has no concurrent erase");
   facts.supports_scan = false;
   EXPECT_EQ(facts.cannot_run(*plan_of("ycsb-e")), "it has no concurrent scan");
@@ -265,11 +266,11 @@ TEST(traced_steps, perform_the_records_in_order) {
   plan_request p;
   p.keys = 10;
   p.trace = {
-      {1, 10, map_operation::insert}, {2, 20, map_operation::exchange},
-      {2, 5, map_operation::update},  {3, 30, map_operation::insert_or_assign},
-      {3, 0, map_operation::extract}, {4, 40, map_operation::update},
-      {5, 50, map_operation::insert}, {5, 0, map_operation::erase},
-      {1, 11, map_operation::insert},
+      {map_operation::insert, 1, 10}, {map_operation::exchange, 2, 20},
+      {map_operation::update, 2, 5},  {map_operation::insert_or_assign, 3, 30},
+      {map_operation::extract, 3, 0}, {map_operation::update, 4, 40},
+      {map_operation::insert, 5, 50}, {map_operation::erase, 5, 0},
+      {map_operation::insert, 1, 11},
   };
   const auto plan = make_plan(p);
   std::atomic<std::uint64_t> cursor{0};
@@ -307,12 +308,12 @@ subject_facts facts_of_map() {
 }
 
 TEST(driver, replays_every_operation_of_a_trace_and_records_it_again) {
-  const std::vector<trace_record> trace{
-      {1, 10, map_operation::insert},   {1, 0, map_operation::find},
-      {2, 20, map_operation::exchange}, {2, 5, map_operation::update},
-      {1, 0, map_operation::extract},   {3, 30, map_operation::insert_or_assign},
-      {3, 0, map_operation::erase},     {4, 40, map_operation::update},
-      {0, 9, map_operation::scan},
+  const std::vector<step> trace{
+      {map_operation::insert, 1, 10},   {map_operation::find, 1, 0},
+      {map_operation::exchange, 2, 20}, {map_operation::update, 2, 5},
+      {map_operation::extract, 1, 0},   {map_operation::insert_or_assign, 3, 30},
+      {map_operation::erase, 3, 0},     {map_operation::update, 4, 40},
+      {map_operation::scan, 0, 9},
   };
   plan_request p;
   p.keys = 10;
@@ -325,7 +326,7 @@ TEST(driver, replays_every_operation_of_a_trace_and_records_it_again) {
   trace_recorder recorder(1);
   const run_outcome outcome = subject->run(request_of(*plan, &recorder));
   EXPECT_EQ(outcome.operations, trace.size());
-  EXPECT_THAT(recorder.records(), ElementsAreArray(trace));
+  EXPECT_THAT(recorder.steps(), ElementsAreArray(trace));
 }
 
 TEST(driver, works_on_a_map_of_strings) {
@@ -333,13 +334,13 @@ TEST(driver, works_on_a_map_of_strings) {
   const auto plan = plan_of("ycsb-e");
   const auto numbers = drive<locked_map<std::uint64_t, std::uint64_t>>(facts_of_map<map>());
   const auto strings = drive<map, string_codec>(facts_of_map<map>());
-  std::vector<std::vector<trace_record>> records;
+  std::vector<std::vector<step>> records;
   for (const auto& driven : {numbers.get(), strings.get()}) {
     driven->prefill(*plan, 1, {});
     trace_recorder recorder(1);
     EXPECT_EQ(driven->run(request_of(*plan, &recorder)).operations, 500U);
     EXPECT_EQ(driven->leaked_bytes(), 0U);
-    records.push_back(recorder.records());
+    records.push_back(recorder.steps());
   }
   EXPECT_EQ(records[0], records[1]);
 }
@@ -361,7 +362,7 @@ TEST(driver, works_on_strings_of_a_list) {
   // All are present: the mix inserts keys of the list, and scans end with the list.
   trace_recorder recorder(1);
   EXPECT_EQ(strings->run(request_of(*scans, &recorder)).operations, 500U);
-  for (const trace_record& r : recorder.records())
+  for (const step& r : recorder.steps())
     EXPECT_THAT(list->keys, Contains(listed_string_codec::encode_key(r.key)));
 }
 
@@ -404,8 +405,8 @@ TEST(driver, fills_an_empty_map_to_the_last_key) {
   request.recorder = &recorder;
   static_cast<void>(subject->run(request));
   std::set<std::uint64_t> inserted;
-  for (const trace_record& r : recorder.records()) {
-    EXPECT_EQ(r.operation, map_operation::insert);
+  for (const step& r : recorder.steps()) {
+    EXPECT_EQ(r.op, map_operation::insert);
     inserted.insert(r.key);
   }
   EXPECT_EQ(inserted.size(), 10U);
@@ -451,14 +452,14 @@ TEST(driver, records_the_values_of_a_mix_where_they_are_used_and_its_updates_as_
     subject->prefill(*plan, 1, {});
     trace_recorder recorder(1);
     static_cast<void>(subject->run(request_of(*plan, &recorder)));
-    const auto records = recorder.records();
+    const auto records = recorder.steps();
     ASSERT_EQ(records.size(), 500U);
     std::map<map_operation, std::size_t> seen;
-    for (const trace_record& r : records) {
-      ++seen[r.operation];
-      ASSERT_EQ(r.argument, r.operation == map_operation::insert   ? value_for(r.key)
-                            : r.operation == map_operation::update ? 1
-                                                                   : 0);
+    for (const step& r : records) {
+      ++seen[r.op];
+      ASSERT_EQ(r.argument, r.op == map_operation::insert   ? value_for(r.key)
+                            : r.op == map_operation::update ? 1
+                                                            : 0);
     }
     const bool updates = mix == std::string_view("ycsb-f");
     EXPECT_EQ(seen.size(), updates ? 2U : 3U);

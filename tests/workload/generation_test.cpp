@@ -26,9 +26,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "espalier/catalog/codec.hpp"
 #include "espalier/measure/distribution.hpp"
 #include "espalier/measure/random.hpp"
-#include "espalier/workload/codec.hpp"
 #include "espalier/workload/key_space.hpp"
 #include "espalier/workload/operation_mix.hpp"
 #include "espalier/workload/trace.hpp"
@@ -561,12 +561,12 @@ constexpr std::array recordable{
 
 class trace_files : public ::testing::Test, protected test::temporary_folder {};
 
-void write(const std::filesystem::path& to, std::span<const trace_record> records) {
+void write(const std::filesystem::path& to, std::span<const step> records) {
   io::output_file file(to);
   write_trace(file, records);
 }
 
-std::vector<trace_record> parse(const std::string& text) {
+std::vector<step> parse(const std::string& text) {
   std::istringstream in(text);
   return read_trace(in, "ops");
 }
@@ -576,22 +576,20 @@ std::string refusal_of_trace(const std::string& text) {
 }
 
 TEST(read_trace, understands_every_operation_comments_and_blanks) {
-  EXPECT_THAT(
-      parse("# recorded yesterday\n"
-            "lookup 123\n"
-            "\n"
-            "  insert\t5 77   # the first\r\n"
-            "assign 5 0xFF\n"
-            "erase 0x5\n"
-            "exchange 6 1\n"
-            "extract 6\n"
-            "add 0x7 2\n"
-            "scan 18446744073709551615 100"),
-      ElementsAre(trace_record{123, 0, map_operation::find}, trace_record{5, 77, map_operation::insert},
-                  trace_record{5, 255, map_operation::insert_or_assign},
-                  trace_record{5, 0, map_operation::erase}, trace_record{6, 1, map_operation::exchange},
-                  trace_record{6, 0, map_operation::extract}, trace_record{7, 2, map_operation::update},
-                  trace_record{max64, 100, map_operation::scan}));
+  EXPECT_THAT(parse("# recorded yesterday\n"
+                    "lookup 123\n"
+                    "\n"
+                    "  insert\t5 77   # the first\r\n"
+                    "assign 5 0xFF\n"
+                    "erase 0x5\n"
+                    "exchange 6 1\n"
+                    "extract 6\n"
+                    "add 0x7 2\n"
+                    "scan 18446744073709551615 100"),
+              ElementsAre(step{map_operation::find, 123, 0}, step{map_operation::insert, 5, 77},
+                          step{map_operation::insert_or_assign, 5, 255}, step{map_operation::erase, 5, 0},
+                          step{map_operation::exchange, 6, 1}, step{map_operation::extract, 6, 0},
+                          step{map_operation::update, 7, 2}, step{map_operation::scan, max64, 100}));
   EXPECT_THAT(parse(""), IsEmpty());
   EXPECT_THAT(parse("# nothing\n\n"), IsEmpty());
 }
@@ -623,7 +621,7 @@ TEST(read_trace, names_line_finding_and_expectation) {
 
 TEST_F(trace_files, come_back_as_they_were_written) {
   random_generator random(1);
-  std::vector<trace_record> records{{0, 0, map_operation::find}, {max64, max64, map_operation::insert}};
+  std::vector<step> records{{map_operation::find, 0, 0}, {map_operation::insert, max64, max64}};
   for (int i = 0; i < 20'000; ++i) {
     const map_operation operation = recordable[random.below(recordable.size())];
     const bool has_argument = operation != map_operation::find && operation != map_operation::erase &&
@@ -637,21 +635,21 @@ TEST_F(trace_files, come_back_as_they_were_written) {
 }
 
 TEST_F(trace_files, hold_the_text_that_people_write) {
-  const std::vector<trace_record> records{{1, 0, map_operation::find},
-                                          {2, 3, map_operation::insert},
-                                          {2, 4, map_operation::insert_or_assign},
-                                          {2, 0, map_operation::erase},
-                                          {3, 1, map_operation::exchange},
-                                          {3, 2, map_operation::update},
-                                          {3, 0, map_operation::extract},
-                                          {0, 9, map_operation::scan}};
+  const std::vector<step> records{{map_operation::find, 1, 0},
+                                  {map_operation::insert, 2, 3},
+                                  {map_operation::insert_or_assign, 2, 4},
+                                  {map_operation::erase, 2, 0},
+                                  {map_operation::exchange, 3, 1},
+                                  {map_operation::update, 3, 2},
+                                  {map_operation::extract, 3, 0},
+                                  {map_operation::scan, 0, 9}};
   write(at("ops"), records);
   EXPECT_EQ(test::content_of(at("ops")),
             "lookup 1\ninsert 2 3\nassign 2 4\nerase 2\nexchange 3 1\nadd 3 2\nextract 3\nscan 0 9\n");
 }
 
 TEST_F(trace_files, hold_no_operation_without_a_form) {
-  const std::vector<trace_record> records{{1, 0, map_operation::find}, {1, 0, map_operation::contains}};
+  const std::vector<step> records{{map_operation::find, 1, 0}, {map_operation::contains, 1, 0}};
   EXPECT_EQ(test::refusal([&] { write(at("ops"), records); }),
             "a trace has no form of the operation contains");
   EXPECT_FALSE(std::filesystem::exists(at("ops")));
@@ -668,13 +666,13 @@ TEST_F(trace_files, name_the_file_in_errors) {
 
 TEST_F(trace_files, of_a_recorder_follow_the_sequence_across_lanes) {
   trace_recorder recorder(2);
-  recorder.lane_of(1).record({1, 0, map_operation::find});
-  recorder.lane_of(0).record({2, 5, map_operation::insert});
-  recorder.lane_of(1).record({3, 0, map_operation::erase});
+  recorder.lane_of(1).record({map_operation::find, 1, 0});
+  recorder.lane_of(0).record({map_operation::insert, 2, 5});
+  recorder.lane_of(1).record({map_operation::erase, 3, 0});
   io::output_file file(at("ops"));
   recorder.write(file);
   EXPECT_EQ(test::content_of(at("ops")), "lookup 1\ninsert 2 5\nerase 3\n");
-  EXPECT_EQ(read_trace(at("ops")), recorder.records());
+  EXPECT_EQ(read_trace(at("ops")), recorder.steps());
 }
 
 TEST(trace_recorder, keeps_each_threads_order_and_every_record) {
@@ -686,12 +684,12 @@ TEST(trace_recorder, keeps_each_threads_order_and_every_record) {
   for (unsigned thread = 0; thread < threads; ++thread) {
     running.emplace_back([&recorder, thread] {
       auto& lane = recorder.lane_of(thread);
-      for (std::uint64_t i = 0; i < each; ++i) lane.record({i, thread, map_operation::insert});
+      for (std::uint64_t i = 0; i < each; ++i) lane.record({map_operation::insert, i, thread});
     });
   }
   for (auto& thread : running) thread.join();
 
-  const auto records = recorder.records();
+  const auto records = recorder.steps();
   ASSERT_EQ(records.size(), threads * each);
   std::vector<std::uint64_t> next(threads);
   for (const auto& record : records) EXPECT_EQ(record.key, next.at(record.argument)++);

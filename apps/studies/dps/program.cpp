@@ -15,7 +15,7 @@
 namespace espalier::simulate {
 namespace {
 
-using workload::step;
+using catalog::step;
 
 /// The partition of a key, which operations know as well.
 struct by_remainder {

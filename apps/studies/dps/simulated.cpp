@@ -134,7 +134,7 @@ class drawn_feed final : public study_feed {
   drawn_feed(const load& l, std::uint64_t seed, unsigned thread, bool in_turn, operations_left& shared)
       : load_(l), random_(seed, thread), in_turn_(in_turn), shared_(shared) {}
 
-  bool next(workload::step& s) override {
+  bool next(catalog::step& s) override {
     const sim::own_code scope;
     if (shared_.left == 0) return false;
     --shared_.left;
@@ -172,7 +172,7 @@ class fill_feed final : public step_feed {
   fill_feed(const load& l, const program_shape& shape, const thread_role& role)
       : keys_(l.keys), shape_(shape), role_(role), turn_(role.rank) {}
 
-  bool next(workload::step& s) override {
+  bool next(catalog::step& s) override {
     const sim::own_code scope;
     for (; number_ < keys_; ++number_) {
       const std::uint64_t key = key_of(number_);

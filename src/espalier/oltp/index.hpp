@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "espalier/catalog/any_map.hpp"
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/any_map.hpp"
 #include "espalier/oltp/row.hpp"
 #include "espalier/reclaim/epoch.hpp"
 #include "espalier/sync/lock_concept.hpp"

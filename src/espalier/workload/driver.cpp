@@ -32,9 +32,9 @@ namespace {
 
 using batch = std::array<step, steps_per_batch>;
 
-trace_record recorded(const step& s) noexcept {
-  const bool key_only = s.op == map_operation::find || s.op == map_operation::erase;
-  return {s.key, key_only ? 0 : s.argument, s.op};
+step recorded(step s) noexcept {
+  if (s.op == map_operation::find || s.op == map_operation::erase) s.argument = 0;
+  return s;
 }
 
 /// Waits for the time of a run, or until it is interrupted.
@@ -70,7 +70,7 @@ std::vector<elision_counts> counted_since(const std::vector<elision_counts>& bef
 
 }  // namespace
 
-driver::driver(subject_facts facts, const std::function<std::unique_ptr<driven_map>()>& make)
+driver::driver(subject_facts facts, const std::function<std::unique_ptr<catalog::erased_map>()>& make)
     : facts_(std::move(facts)), heap_before_(measure::heap_bytes_in_use()), map_(make()) {}
 
 void driver::prefill(const workload_plan& plan, unsigned threads, std::span<const unsigned> pus) {

@@ -10,15 +10,17 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/catalog/codec.hpp"
+#include "espalier/catalog/entry_list.hpp"
+#include "espalier/catalog/erased_map.hpp"
+#include "espalier/catalog/erased_map_of.hpp"
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/catalog.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/measure/context.hpp"
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/elision.hpp"
-#include "espalier/workload/codec.hpp"
-#include "espalier/workload/step.hpp"
+#include "espalier/workload/drawn_steps.hpp"
 #include "espalier/workload/subject.hpp"
 
 // What performs a plan's operations on a map. Every map, of the catalogue and of the peers, is driven by one loop, which
@@ -26,103 +28,10 @@
 
 namespace espalier::workload {
 
-/// A map with its type erased.
-class driven_map {
- public:
-  driven_map() = default;
-  driven_map(const driven_map&) = delete;
-  driven_map& operator=(const driven_map&) = delete;
-  virtual ~driven_map() = default;
-
-  /// Performs the steps in this order; returns the sum of what apply() returns.
-  virtual std::uint64_t apply_all(std::span<const step> steps) = 0;
-
-  /// What a thread must hold while it works with the map; null for most.
-  [[nodiscard]] virtual std::shared_ptr<void> thread_scope() const = 0;
-
-  /// Of the map's placement, where it has one.
-  [[nodiscard]] virtual std::optional<memory_usage> usage() const = 0;
-
-  /// As subject::leaked_bytes().
-  [[nodiscard]] virtual std::optional<std::uint64_t> leaked_bytes() = 0;
-
-  /// The outcomes of all transactions so far, by region; empty for a map that does not count them.
-  [[nodiscard]] virtual std::vector<elision_counts> transactions() const = 0;
-
-  /// The placement, if it can record the map's blocks; otherwise null.
-  [[nodiscard]] virtual const any_placement* recording_placement() const = 0;
-};
-
-template <concurrent_ordered_map Map, codec Codec>
-class driven_map_of final : public driven_map {
- public:
-  template <class... Arguments>
-  explicit driven_map_of(const Arguments&... arguments) : map_(arguments...) {}
-
-  std::uint64_t apply_all(std::span<const step> steps) override {
-    std::uint64_t sum = 0;
-    for (const step& s : steps) sum += apply<Codec>(map_, s);
-    return sum;
-  }
-
-  /// For a map from a library that must be notified of each thread: each thread holds an object of this type.
-  [[nodiscard]] std::shared_ptr<void> thread_scope() const override {
-    if constexpr (requires { typename Map::thread_scope; })
-      return std::make_shared<typename Map::thread_scope>();
-    return nullptr;
-  }
-
-  [[nodiscard]] std::optional<memory_usage> usage() const override {
-    if constexpr (requires { map_.usage(); }) return map_.usage();
-    return std::nullopt;
-  }
-
-  [[nodiscard]] std::optional<std::uint64_t> leaked_bytes() override {
-    if constexpr (requires {
-                    map_.usage();
-                    map_.visit_nodes([](const void*, std::size_t, memory_role) {});
-                  }) {
-      if constexpr (requires { map_.domain().collect(); }) {
-        while (map_.domain().collect() != 0) {
-        }
-      }
-      std::uint64_t blocks = 0;
-      std::uint64_t bytes = 0;
-      map_.visit_nodes([&](const void* memory, std::size_t block_bytes, memory_role role) {
-        ++blocks;
-        bytes += espalier::bytes_held(map_.placement(), memory, block{block_bytes, alignof(void*), role});
-      });
-      const memory_usage held = map_.usage();
-      if (held.blocks == blocks) return 0;
-      return held.bytes_in_use > bytes ? held.bytes_in_use - bytes : 0;
-    } else {
-      return std::nullopt;
-    }
-  }
-
-  [[nodiscard]] std::vector<elision_counts> transactions() const override {
-    std::vector<elision_counts> counts;
-    if constexpr (counts_transactions<Map>) {
-      for (std::size_t region = 0; region < Map::transaction_regions.size(); ++region)
-        counts.push_back(map_.transactions(region));
-    }
-    return counts;
-  }
-
-  [[nodiscard]] const any_placement* recording_placement() const override {
-    if constexpr (requires { map_.placement().for_each_live([](const live_block&) {}); })
-      return &map_.placement();
-    return nullptr;
-  }
-
- private:
-  Map map_;
-};
-
 /// Drives one map.
 class driver final : public subject {
  public:
-  driver(subject_facts facts, const std::function<std::unique_ptr<driven_map>()>& make);
+  driver(subject_facts facts, const std::function<std::unique_ptr<catalog::erased_map>()>& make);
 
   [[nodiscard]] const subject_facts& facts() const noexcept override { return facts_; }
   void prefill(const workload_plan& plan, unsigned threads, std::span<const unsigned> pus) override;
@@ -143,7 +52,7 @@ class driver final : public subject {
 
   subject_facts facts_;
   std::optional<std::uint64_t> heap_before_;
-  std::unique_ptr<driven_map> map_;
+  std::unique_ptr<catalog::erased_map> map_;
   std::uint64_t loaded_ = 0;
   std::optional<std::uint64_t> bytes_after_prefill_;
   hw::padded<std::atomic<std::uint64_t>> new_keys_{};
@@ -151,10 +60,10 @@ class driver final : public subject {
 };
 
 /// The further arguments construct the map.
-template <concurrent_ordered_map Map, codec Codec = number_codec<>, class... Arguments>
+template <concurrent_ordered_map Map, catalog::codec Codec = catalog::number_codec<>, class... Arguments>
 [[nodiscard]] std::unique_ptr<subject> drive(subject_facts facts, const Arguments&... arguments) {
-  return std::make_unique<driver>(std::move(facts), [&]() -> std::unique_ptr<driven_map> {
-    return std::make_unique<driven_map_of<Map, Codec>>(arguments...);
+  return std::make_unique<driver>(std::move(facts), [&]() -> std::unique_ptr<catalog::erased_map> {
+    return std::make_unique<catalog::erased_map_of<Map, Codec>>(arguments...);
   });
 }
 
@@ -188,7 +97,9 @@ bool register_subjects(subject_kind kind) {
     const subject_facts facts = facts_of<Entry>(kind);
     registration r{facts, [facts] { return drive<typename Entry::map_type>(facts); }, {}, {}};
     if constexpr (requires { typename Entry::string_map; })
-      r.make_of_strings = [facts] { return drive<typename Entry::string_map, listed_string_codec>(facts); };
+      r.make_of_strings = [facts] {
+        return drive<typename Entry::string_map, catalog::listed_string_codec>(facts);
+      };
     if constexpr (rebindable<typename Entry::map_type>) {
       if constexpr (Entry::placement_is == catalog::placing::chosen) {
         r.make_placed = [facts](std::string_view placement, any_placement::recording keeps) {

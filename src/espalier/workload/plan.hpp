@@ -35,7 +35,7 @@ struct workload_plan {
   /// Inserts use keys that were never present (YCSB), not keys drawn from the universe.
   bool inserts_new_keys;
   /// Recorded operations to replay, in order, instead of drawn ones; empty for none.
-  std::vector<trace_record> trace;
+  std::vector<step> trace;
 };
 
 /// Describes a plan to make. `keys` is the number of keys present at the start.
@@ -50,7 +50,7 @@ struct plan_request {
   std::vector<std::uint64_t> explicit_keys;
   /// The same for strings as keys; null for integers.
   std::shared_ptr<const string_list> explicit_strings;
-  std::vector<trace_record> trace;
+  std::vector<step> trace;
   /// False for a map that starts empty.
   bool prefill = true;
   std::uint64_t seed = 42;

@@ -31,7 +31,7 @@ std::string subject_facts::cannot_run(const workload_plan& plan) const {
     if (drawn)
       return std::ranges::any_of(drawn_operations,
                                  [&](map_operation op) { return wanted(op) && plan.mix.share(op) != 0; });
-    return std::ranges::any_of(plan.trace, [&](const trace_record& r) { return wanted(r.operation); });
+    return std::ranges::any_of(plan.trace, [&](const step& s) { return wanted(s.op); });
   };
   const auto is = [](map_operation op) { return [op](map_operation other) { return other == op; }; };
   if (!properties.reads_beside_writers && uses(is_write))

@@ -66,7 +66,7 @@ class line_parser {
  public:
   line_parser(std::string_view name, std::uint64_t line) : name_(name), line_(line) {}
 
-  std::optional<trace_record> parse(std::string_view text) const {
+  std::optional<step> parse(std::string_view text) const {
     auto rest = text.substr(0, text.find('#'));
     const auto word = take_word(rest);
     if (word.empty()) return std::nullopt;
@@ -86,7 +86,7 @@ class line_parser {
     if (count < found->numbers) {
       refuse(fmt::format("'{}' with {} of {} numbers", word, count, found->numbers), found->usage);
     }
-    return trace_record{numbers[0], numbers[1], found->operation};
+    return step{found->operation, numbers[0], numbers[1]};
   }
 
  private:
@@ -105,17 +105,17 @@ class line_parser {
 
 }  // namespace
 
-std::vector<trace_record> read_trace(std::istream& in, std::string_view name) {
-  std::vector<trace_record> records;
+std::vector<step> read_trace(std::istream& in, std::string_view name) {
+  std::vector<step> steps;
   std::string line;
   for (std::uint64_t number = 1; std::getline(in, line); ++number) {
-    if (const auto record = line_parser(name, number).parse(line)) records.push_back(*record);
+    if (const auto found = line_parser(name, number).parse(line)) steps.push_back(*found);
   }
   if (in.bad()) fail(errno, "read", name);
-  return records;
+  return steps;
 }
 
-std::vector<trace_record> read_trace(const std::filesystem::path& file) {
+std::vector<step> read_trace(const std::filesystem::path& file) {
   if (std::filesystem::is_directory(file))
     fail(EISDIR, "open", file);  // a stream would open it and read no bytes
   errno = 0;
@@ -124,13 +124,13 @@ std::vector<trace_record> read_trace(const std::filesystem::path& file) {
   return read_trace(in, file.string());
 }
 
-void write_trace(io::output_file& file, std::span<const trace_record> records) {
+void write_trace(io::output_file& file, std::span<const step> steps) {
   constexpr std::size_t piece = std::size_t{1} << 16U;
   std::string text;
-  for (const auto& record : records) {
-    const form& line = form_of(record.operation);
-    text += fmt::format("{} {}", line.word, record.key);
-    if (line.numbers == 2) text += fmt::format(" {}", record.argument);
+  for (const step& s : steps) {
+    const form& line = form_of(s.op);
+    text += fmt::format("{} {}", line.word, s.key);
+    if (line.numbers == 2) text += fmt::format(" {}", s.argument);
     text += '\n';
     if (text.size() < piece) continue;
     file.write(text);
@@ -139,10 +139,10 @@ void write_trace(io::output_file& file, std::span<const trace_record> records) {
   file.commit(text);
 }
 
-void trace_recorder::lane::record(const trace_record& record) {
+void trace_recorder::lane::record(const step& performed) {
   // relaxed suffices: increments of one atomic are totally ordered and agree with happens-before, and the entries
   // themselves are read only after the threads have ended.
-  entries_.push_back({next_->fetch_add(1, std::memory_order_relaxed), record});
+  entries_.push_back({next_->fetch_add(1, std::memory_order_relaxed), performed});
 }
 
 trace_recorder::trace_recorder(unsigned threads, std::size_t expected) {
@@ -154,14 +154,14 @@ trace_recorder::trace_recorder(unsigned threads, std::size_t expected) {
   }
 }
 
-std::vector<trace_record> trace_recorder::records() const {
+std::vector<step> trace_recorder::steps() const {
   std::vector<lane::entry> all;
   for (const auto& each : lanes_) all.insert(all.end(), each.entries_.begin(), each.entries_.end());
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
-  std::vector<trace_record> records;
-  records.reserve(all.size());
-  for (const auto& entry : all) records.push_back(entry.record);
-  return records;
+  std::vector<step> steps;
+  steps.reserve(all.size());
+  for (const auto& entry : all) steps.push_back(entry.performed);
+  return steps;
 }
 
 }  // namespace espalier::workload

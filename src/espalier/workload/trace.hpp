@@ -16,28 +16,22 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/catalog/step.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/io/output_file.hpp"
-#include "espalier/map/map_concept.hpp"
 
 namespace espalier::workload {
 
-struct trace_record {
-  std::uint64_t key = 0;
-  /// The value to store, the amount to add, or how many entries to scan; otherwise 0.
-  std::uint64_t argument = 0;
-  map_operation operation = map_operation::find;
-  friend bool operator==(const trace_record&, const trace_record&) = default;
-};
+using catalog::step;
 
 /// Throws std::invalid_argument ("name:line: what was found; what was expected"), or std::system_error if the input
 /// cannot be read.
-std::vector<trace_record> read_trace(std::istream& in, std::string_view name);
-std::vector<trace_record> read_trace(const std::filesystem::path& file);
+std::vector<step> read_trace(std::istream& in, std::string_view name);
+std::vector<step> read_trace(const std::filesystem::path& file);
 
-/// Writes the records and commits the file. read_trace() reads them back. Throws as output_file does, and
+/// Writes the steps and commits the file. read_trace() reads them back. Throws as output_file does, and
 /// std::invalid_argument for an operation that has no form.
-void write_trace(io::output_file& file, std::span<const trace_record> records);
+void write_trace(io::output_file& file, std::span<const step> steps);
 
 /// Collects the operations of several threads in the order in which they were recorded.
 class trace_recorder {
@@ -47,13 +41,13 @@ class trace_recorder {
    public:
     /// Takes no lock; one atomic increment orders the record among all lanes. That is the order of these calls: record
     /// an operation directly before or after it, always on the same side. Amortized constant.
-    void record(const trace_record& record);
+    void record(const step& performed);
 
    private:
     friend class trace_recorder;
     struct entry {
       std::uint64_t sequence;
-      trace_record record;
+      step performed;
     };
     explicit lane(std::atomic<std::uint64_t>& next) : next_(&next) {}
 
@@ -61,7 +55,7 @@ class trace_recorder {
     std::vector<entry> entries_;
   };
 
-  /// Throws std::invalid_argument if threads is 0. Reserves space for `expected` records per lane.
+  /// Throws std::invalid_argument if threads is 0. Reserves space for `expected` steps per lane.
   explicit trace_recorder(unsigned threads, std::size_t expected = 0);
   trace_recorder(const trace_recorder&) = delete;
   trace_recorder& operator=(const trace_recorder&) = delete;
@@ -69,9 +63,9 @@ class trace_recorder {
   /// Throws std::out_of_range.
   lane& lane_of(unsigned thread) { return lanes_.at(thread); }
 
-  /// All records in sequence. Call these two only when no thread records any more.
-  [[nodiscard]] std::vector<trace_record> records() const;
-  void write(io::output_file& file) const { write_trace(file, records()); }
+  /// All steps in sequence. Call these two only when no thread records any more.
+  [[nodiscard]] std::vector<step> steps() const;
+  void write(io::output_file& file) const { write_trace(file, steps()); }
 
  private:
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> next_ = 0;

@@ -2,8 +2,8 @@
 
 #include <functional>
 
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/hw/htm.hpp"
-#include "espalier/map/catalog.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "example_map/block_list.hpp"

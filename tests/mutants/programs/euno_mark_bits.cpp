@@ -1,6 +1,6 @@
 // The battery on euno_btree with leaves that are all contended, and so have marks: those of the default come and go.
 
-#include "espalier/map/catalog/euno_btree.hpp"
+#include "espalier/catalog/entries/euno_btree.hpp"
 #include "espalier/map/studied/euno_leaf.hpp"
 #include "mutants/battery_program.hpp"
 

@@ -1,6 +1,6 @@
 // The battery on euno_btree with two regions for each operation, and calm leaves only.
 
-#include "espalier/map/catalog/euno_btree.hpp"
+#include "espalier/catalog/entries/euno_btree.hpp"
 #include "espalier/map/studied/euno_leaf.hpp"
 #include "mutants/battery_program.hpp"
 

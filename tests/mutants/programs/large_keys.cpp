@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
 #include "mutants/battery_program.hpp"
 #include "sim/recorded_map.hpp"

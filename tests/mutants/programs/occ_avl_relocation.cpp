@@ -1,7 +1,7 @@
 // A scenario of the battery in which the AVL tree must relocate nodes beside erases of their neighbours. Few schedules of it
 // show an error, and those of all scenarios together take long.
 
-#include "espalier/map/catalog/occ_avl.hpp"
+#include "espalier/catalog/entries/occ_avl.hpp"
 #include "mutants/battery_program.hpp"
 
 namespace espalier::mutants {

@@ -25,10 +25,11 @@ struct player {
 };
 
 void print(std::ostream& out, const step& s) {
-  out << to_string(s.kind) << '(' << s.key;
-  if (s.kind == map_operation::find && s.value == find_together) out << ", of a batch";
-  if (stores_value(s.kind)) out << (s.kind == map_operation::update ? ", +" : ", ") << s.value;
-  if (is_scan(s.kind) && s.value != std::numeric_limits<std::uint64_t>::max()) out << ", at most " << s.value;
+  out << to_string(s.op) << '(' << s.key;
+  if (s.op == map_operation::find && s.argument == find_together) out << ", of a batch";
+  if (stores_value(s.op)) out << (s.op == map_operation::update ? ", +" : ", ") << s.argument;
+  if (is_scan(s.op) && s.argument != std::numeric_limits<std::uint64_t>::max())
+    out << ", at most " << s.argument;
   out << ')';
 }
 
@@ -60,7 +61,7 @@ void set_up(scene& s, const subject_type& type, const scenario& from, const prog
 }
 
 bool writes(const thread_program& t) {
-  return std::any_of(t.steps.begin(), t.steps.end(), [](const step& s) { return is_write(s.kind); });
+  return std::any_of(t.steps.begin(), t.steps.end(), [](const step& s) { return is_write(s.op); });
 }
 
 /// Whether all other threads must finish when any thread of the program stops for good. If updates take locks and reads
@@ -77,7 +78,7 @@ bool offers_all(const subject_type& type, const scenario& s) {
   for (const program& p : s.programs) {
     for (const thread_program& t : p.threads) {
       for (const step& one : t.steps) {
-        if (!offers(type.properties, one.kind)) return false;
+        if (!offers(type.properties, one.op)) return false;
       }
     }
   }

@@ -33,7 +33,7 @@ program of(const std::vector<std::uint64_t>& keys, std::vector<steps> threads) {
   std::uint64_t next = 1000;
   for (steps& all : threads) {
     for (step& s : all) {
-      if (stores_value(s.kind) && s.value == some_value) s.value = ++next;
+      if (stores_value(s.op) && s.argument == some_value) s.argument = ++next;
     }
     p.threads.push_back({std::move(all), false});
   }
@@ -335,9 +335,9 @@ void add_reverse_scans(collection& c) {
       bool scans = false;
       for (thread_program& t : p.threads) {
         for (step& one : t.steps) {
-          if (one.kind != map_operation::scan) continue;
+          if (one.op != map_operation::scan) continue;
           scans = true;
-          one = {map_operation::reverse_scan, one.key == 0 ? largest : one.key, one.value};
+          one = {map_operation::reverse_scan, one.key == 0 ? largest : one.key, one.argument};
         }
       }
       if (scans) programs.push_back(std::move(p));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "espalier/catalog/step.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "sim/explore.hpp"
 #include "sim/history/history.hpp"
@@ -12,14 +13,9 @@
 
 namespace espalier::sim::battery {
 
-/// One operation of a program.
-struct step {
-  map_operation kind;
-  std::uint64_t key;
-  /// insert, insert_or_assign, exchange: the value. update: the amount to add. scan, reverse_scan: the maximal number of
-  /// entries to visit. find: find_together for one of a batch.
-  std::uint64_t value;
-};
+/// One operation of a program. A scan visits at most so many entries as the argument says; of a find it is find_together for one
+/// of a batch.
+using step = catalog::step;
 inline constexpr std::uint64_t find_together = 1;
 
 /// A map in a scene; all its operations are recorded.

@@ -37,9 +37,9 @@ class subject_of final : public subject {
   }
   template <class... Guard>
   [[gnu::no_sanitize_thread]] void play_one(const step& s, Guard&... guard) {
-    switch (s.kind) {
+    switch (s.op) {
       case map_operation::find:
-        if (s.value == find_together)
+        if (s.argument == find_together)
           map_.find_together(guard..., s.key);
         else
           map_.find(guard..., s.key);
@@ -48,28 +48,28 @@ class subject_of final : public subject {
         map_.contains(guard..., s.key);
         break;
       case map_operation::insert:
-        map_.insert(guard..., s.key, s.value);
+        map_.insert(guard..., s.key, s.argument);
         break;
       case map_operation::insert_or_assign:
-        map_.insert_or_assign(guard..., s.key, s.value);
+        map_.insert_or_assign(guard..., s.key, s.argument);
         break;
       case map_operation::erase:
         map_.erase(guard..., s.key);
         break;
       case map_operation::exchange:
-        if constexpr (exchanging_ordered_map<Map>) map_.exchange(guard..., s.key, s.value);
+        if constexpr (exchanging_ordered_map<Map>) map_.exchange(guard..., s.key, s.argument);
         break;
       case map_operation::extract:
         if constexpr (exchanging_ordered_map<Map>) map_.extract(guard..., s.key);
         break;
       case map_operation::update:
-        if constexpr (exchanging_ordered_map<Map>) map_.update(guard..., s.key, s.value);
+        if constexpr (exchanging_ordered_map<Map>) map_.update(guard..., s.key, s.argument);
         break;
       case map_operation::scan:
-        map_.scan(guard..., s.key, s.value);
+        map_.scan(guard..., s.key, s.argument);
         break;
       case map_operation::reverse_scan:
-        if constexpr (bidirectional_ordered_map<Map>) map_.reverse_scan(guard..., s.key, s.value);
+        if constexpr (bidirectional_ordered_map<Map>) map_.reverse_scan(guard..., s.key, s.argument);
         break;
     }
   }

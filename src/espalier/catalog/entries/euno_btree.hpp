@@ -2,8 +2,8 @@
 
 #include <functional>
 
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/hw/htm.hpp"
-#include "espalier/map/catalog.hpp"
 #include "espalier/map/studied/euno_btree.hpp"
 
 namespace espalier::catalog {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/studied/olc_btree.hpp"
 
 namespace espalier::catalog {

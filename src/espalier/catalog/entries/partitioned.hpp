@@ -1,9 +1,9 @@
 #pragma once
 
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/bst/edge_ext_lf.hpp"
 #include "espalier/map/bst/occ_avl.hpp"
 #include "espalier/map/bst/ticket.hpp"
-#include "espalier/map/catalog.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/map/partitioned.hpp"
 

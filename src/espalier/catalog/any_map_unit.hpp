@@ -9,20 +9,23 @@
 #include <type_traits>
 #include <vector>
 
-#include "espalier/map/any_map.hpp"
+#include "espalier/catalog/any_map.hpp"
+#include "espalier/catalog/codec.hpp"
+#include "espalier/catalog/erased_map_of.hpp"
 
 // What makes an algorithm of the catalogue one of any_map's: the build compiles a unit with it for each.
 
 namespace espalier::detail {
 
 template <class Map>
-class any_map_of final : public any_map::held {
+class any_map_of final : public catalog::erased_map_of<Map, catalog::number_codec<>, any_map::held> {
   using key = catalog::key;
   using value = catalog::value;
+  using base = catalog::erased_map_of<Map, catalog::number_codec<>, any_map::held>;
+  using base::map_;
 
  public:
-  template <class... Arguments>
-  explicit any_map_of(const Arguments&... arguments) : held(Map::properties), map_(arguments...) {}
+  using base::base;
 
   [[nodiscard]] std::optional<value> find(key k) const override { return map_.find(k); }
   [[nodiscard]] bool contains(key k) const override { return map_.contains(k); }
@@ -61,15 +64,6 @@ class any_map_of final : public any_map::held {
     else
       return 0;
   }
-  [[nodiscard]] memory_usage usage() const override {
-    if constexpr (requires { map_.usage(); })
-      return map_.usage();
-    else
-      return {};
-  }
-
- private:
-  Map map_;
 };
 
 /// Where none is lent.

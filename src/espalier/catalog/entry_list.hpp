@@ -10,7 +10,7 @@
 #include "espalier/memory/placement_concept.hpp"
 
 // The catalogue lists the combinations that ship: each algorithm at its default, and one axis varied at a time, never
-// the cross product. Each algorithm has a type list in map/catalog/<algorithm>.hpp. Where all of them are needed (the
+// the cross product. Each algorithm has a type list in catalog/entries/<algorithm>.hpp. Where all of them are needed (the
 // command's drivers, the typed test suites), the build makes a translation unit per algorithm. So a new algorithm is a
 // new file there and nothing else.
 //

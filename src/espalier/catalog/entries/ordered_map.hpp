@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
 
 namespace espalier::catalog {

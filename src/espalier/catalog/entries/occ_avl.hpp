@@ -1,8 +1,8 @@
 #pragma once
 
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/bst/bst_traits.hpp"
 #include "espalier/map/bst/occ_avl.hpp"
-#include "espalier/map/catalog.hpp"
 
 namespace espalier::catalog {
 

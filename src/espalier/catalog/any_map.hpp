@@ -9,7 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "espalier/map/catalog.hpp"
+#include "espalier/catalog/entry_list.hpp"
+#include "espalier/catalog/erased_map.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/scan.hpp"
@@ -74,6 +75,10 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
   [[nodiscard]] const map_properties& properties_of_chosen() const noexcept { return held_->properties; }
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
+  /// Performs operations of all kinds in this order, with one virtual call; returns the sum of what they return
+  /// (catalog/step.hpp).
+  std::uint64_t apply_all(std::span<const catalog::step> steps) { return held_->apply_all(steps); }
+
   /// The first entry whose key is not smaller.
   [[nodiscard]] std::optional<value_type> lower_bound(key k) const { return held_->lower_bound(k); }
   [[nodiscard]] std::optional<value_type> lower_bound(guard_type&, key k) const { return lower_bound(k); }
@@ -92,17 +97,14 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
   /// Frees what was erased; returns how many blocks still wait.
   std::size_t collect() { return held_->collect(); }
   /// Of its placement: with a lent one, that of all to which it is lent.
-  [[nodiscard]] memory_usage usage() const { return held_->usage(); }
+  [[nodiscard]] memory_usage usage() const { return held_->usage().value_or(memory_usage{}); }
 
   using visit_function = bool (*)(void* visitor, key k, value v);
   using node_function = void (*)(void* visitor, const void* memory, std::size_t bytes, memory_role role);
 
-  /// A map with its type erased.
-  struct held {
-    explicit held(const map_properties& p) noexcept : properties(p) {}
-    held(const held&) = delete;
-    held& operator=(const held&) = delete;
-    virtual ~held() = default;
+  /// A map with its type erased, with the operations of the contract.
+  struct held : catalog::erased_map {
+    using erased_map::erased_map;
     [[nodiscard]] virtual std::optional<value> find(key k) const = 0;
     [[nodiscard]] virtual bool contains(key k) const = 0;
     virtual bool insert(key k, value v) = 0;
@@ -119,9 +121,6 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
     virtual void visit_nodes(node_function visit, void* visitor) const = 0;
     [[nodiscard]] virtual const char* check_invariants() const = 0;
     virtual std::size_t collect() = 0;
-    [[nodiscard]] virtual memory_usage usage() const = 0;
-
-    const map_properties& properties;
   };
   /// How to make one.
   struct choice {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/bst/int_lf.hpp"
-#include "espalier/map/catalog.hpp"
 #include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"

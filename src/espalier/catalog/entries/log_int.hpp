@@ -1,7 +1,7 @@
 #pragma once
 
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/bst/log_int.hpp"
-#include "espalier/map/catalog.hpp"
 
 namespace espalier::catalog {
 

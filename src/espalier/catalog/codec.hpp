@@ -16,7 +16,7 @@
 // Tools keep keys and values as 64-bit numbers: plans, traces, results, histories and test suites do. A codec translates
 // them for a map of other types.
 
-namespace espalier::workload {
+namespace espalier::catalog {
 
 /// What drives a map. encode_key() returns what an operation of the map takes for a key (key_view), which need not be a
 /// key itself.
@@ -99,12 +99,12 @@ struct string_codec {
     if (k % 2 != 0) t.append(extension);
     return t;
   }
-  [[nodiscard]] static std::uint64_t decode_key(std::string_view key) noexcept {
-    key.remove_prefix(host.size() + 1);
+  [[nodiscard]] static std::uint64_t decode_key(std::string_view rest) noexcept {
+    rest.remove_prefix(host.size() + 1);
     std::uint64_t half = 0;
-    for (; !key.empty() && key.front() != extension.front(); key.remove_prefix(1))
-      half = 16 * half + static_cast<std::uint64_t>(key.front() - (key.front() < 'a' ? '0' : 'a' - 10));
-    return 2 * half + (key.empty() ? 0 : 1);
+    for (; !rest.empty() && rest.front() != extension.front(); rest.remove_prefix(1))
+      half = 16 * half + static_cast<std::uint64_t>(rest.front() - (rest.front() < 'a' ? '0' : 'a' - 10));
+    return 2 * half + (rest.empty() ? 0 : 1);
   }
   [[nodiscard]] static std::uint64_t encode_value(std::uint64_t v) noexcept { return v; }
   [[nodiscard]] static std::uint64_t decode_value(std::uint64_t v) noexcept { return v; }
@@ -117,4 +117,4 @@ struct string_codec {
   }
 };
 
-}  // namespace espalier::workload
+}  // namespace espalier::catalog

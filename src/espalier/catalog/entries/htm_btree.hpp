@@ -1,7 +1,7 @@
 #pragma once
 
+#include "espalier/catalog/entry_list.hpp"
 #include "espalier/hw/htm.hpp"
-#include "espalier/map/catalog.hpp"
 #include "espalier/map/studied/htm_btree.hpp"
 
 namespace espalier::catalog {

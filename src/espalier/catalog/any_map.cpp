@@ -1,4 +1,4 @@
-#include "espalier/map/any_map.hpp"
+#include "espalier/catalog/any_map.hpp"
 
 #include <algorithm>
 #include <array>
