@@ -37,7 +37,7 @@ bool any_map_takes_placement(std::string_view name) noexcept {
       choices(), [&](const any_map::choice& one) { return one.name == name && one.takes_placement; });
 }
 
-any_map::any_map(std::string_view name, const any_map_options& o) {
+std::unique_ptr<any_map::held> any_map::make(std::string_view name, const any_map_options& o) {
   const auto found = std::ranges::find(choices(), name, &choice::name);
   if (found == choices().end()) {
     std::string message = "there is no map '";
@@ -46,7 +46,7 @@ any_map::any_map(std::string_view name, const any_map_options& o) {
       message.append(&one == choices().data() ? " " : ", ").append(one.name);
     throw std::invalid_argument(message);
   }
-  held_ = found->make(o);
+  return found->make(o);
 }
 
 }  // namespace espalier

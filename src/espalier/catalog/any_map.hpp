@@ -66,7 +66,7 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
 
   /// Throws std::invalid_argument, which lists the names, for an unknown one, and for a placement where the map's partitions
   /// have their own; std::bad_alloc.
-  explicit any_map(std::string_view name, const any_map_options& o = {});
+  explicit any_map(std::string_view name, const any_map_options& o = {}) : held_(make(name, o)) {}
   any_map() : any_map("ordered_map") {}
   any_map(const any_map&) = delete;
   any_map& operator=(const any_map&) = delete;
@@ -122,6 +122,8 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
     [[nodiscard]] virtual const char* check_invariants() const = 0;
     virtual std::size_t collect() = 0;
   };
+  /// Throws as the constructor does.
+  [[nodiscard]] static std::unique_ptr<held> make(std::string_view name, const any_map_options& o);
   /// How to make one.
   struct choice {
     std::string_view name;

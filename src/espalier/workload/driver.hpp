@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/catalog/any_map.hpp"
 #include "espalier/catalog/codec.hpp"
 #include "espalier/catalog/entry_list.hpp"
 #include "espalier/catalog/erased_map.hpp"
@@ -91,22 +92,27 @@ template <class Entry>
 }
 
 /// Adds every entry of a catalogue list to the registry. Returns true, for use in an initialiser.
-template <class EntryList>
-bool register_subjects(subject_kind kind) {
-  EntryList::for_each([kind]<class Entry>() {
-    const subject_facts facts = facts_of<Entry>(kind);
+template <class EntryList, subject_kind Kind>
+bool register_subjects() {
+  EntryList::for_each([]<class Entry>() {
+    const subject_facts facts = facts_of<Entry>(Kind);
     registration r{facts, [facts] { return drive<typename Entry::map_type>(facts); }, {}, {}};
     if constexpr (requires { typename Entry::string_map; })
       r.make_of_strings = [facts] {
         return drive<typename Entry::string_map, catalog::listed_string_codec>(facts);
       };
-    if constexpr (rebindable<typename Entry::map_type>) {
-      if constexpr (Entry::placement_is == catalog::placing::chosen) {
-        r.make_placed = [facts](std::string_view placement, any_placement::recording keeps) {
+    if constexpr (Kind == subject_kind::espalier && Entry::placement_is == catalog::placing::chosen) {
+      r.make_placed = [facts](std::string_view placement, any_placement::recording keeps) {
+        subject_facts placed = placed_facts(facts, placement);
+        if constexpr (Entry::variant.empty()) {
+          return std::unique_ptr<subject>(std::make_unique<driver>(std::move(placed), [&] {
+            return any_map::make(Entry::algorithm, {.placement = any_placement(placement, keeps)});
+          }));
+        } else {
           using map = catalog::placed<typename Entry::map_type, any_placement>;
-          return drive<map>(placed_facts(facts, placement), nullptr, placement, keeps);
-        };
-      }
+          return drive<map>(std::move(placed), nullptr, placement, keeps);
+        }
+      };
     }
     registry().push_back(std::move(r));
   });

@@ -1,8 +1,6 @@
 #pragma once
 
 #include "espalier/catalog/entry_list.hpp"
-#include "espalier/map/bst/edge_ext_lf.hpp"
-#include "espalier/map/bst/occ_avl.hpp"
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
 #include "espalier/map/partitioned.hpp"
@@ -12,8 +10,6 @@ namespace espalier::catalog {
 // A placement that is chosen at run time would be one for each partition, which a record of blocks does not know.
 using partitioned =
     entry_list<entry<espalier::partitioned<espalier::ordered_map<key, value>>, "", placing::fixed>,
-               entry<espalier::partitioned<espalier::ticket<key, value>>, "ticket">,
-               entry<espalier::partitioned<espalier::edge_ext_lf<key, value>>, "edge_ext_lf">,
-               entry<espalier::partitioned<espalier::occ_avl<key, value>>, "occ_avl">>;
+               entry<espalier::partitioned<espalier::ticket<key, value>>, "ticket">>;
 
 }  // namespace espalier::catalog
