@@ -509,6 +509,19 @@ TEST(ByteCache, OverwritingUsesMemoryAgainRatherThanMore) {
   EXPECT_LT(t.cache.statistics().copied, 8 * keys / 2);
 }
 
+TEST(ByteCache, CopiesGoBeforeMemoryThatWasNotUsed) {
+  timed t(32 * mib);
+  const std::string value(4000, 'v');
+  const std::size_t keys = 14 * mib / value.size();
+  for (std::size_t i = 0; i < keys; ++i) t.store(key_of(i), value);
+  const std::size_t used = t.cache.statistics().used_bytes;
+  measure::random_generator random(3);
+  for (std::size_t i = 0; i < 2 * keys; ++i) t.store(key_of(random.below(keys)), value);
+  EXPECT_EQ(t.cache.statistics().entries, keys);
+  EXPECT_LT(t.cache.statistics().used_bytes - used, keys * value.size() * 3 / 4);
+  EXPECT_LT(t.cache.statistics().copied, 2 * keys);
+}
+
 TEST(ByteCache, EntriesThatTakeThreeQuartersMayBeOverwrittenInAnyOrder) {
   timed t;
   const std::string value(400, 'v');

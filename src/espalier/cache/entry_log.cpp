@@ -222,6 +222,7 @@ std::uint32_t entry_log::take_free() noexcept {
     ++untouched_;
     keep_huge_within_limit(index);
   }
+  hw::request_pages(at(begin_of(index)), segment_bytes_);
   return index;
 }
 

@@ -142,6 +142,10 @@ class entry_log {
 
   /// A segment without entries, in no list; none if there is neither a free one nor memory for one.
   [[nodiscard]] std::uint32_t take_free() noexcept;
+  /// Whether take_free() may have to find memory that was not used before.
+  [[nodiscard]] bool can_grow() const noexcept {
+    return !unbacked_.empty() && budget_.used() + segment_bytes_ <= budget_.limit();
+  }
   /// The same of those that have memory, also where the budget is passed.
   [[nodiscard]] std::uint32_t take_freed() noexcept;
   /// Makes a segment from take_free() the open one of a lifetime, the newest of its queue.

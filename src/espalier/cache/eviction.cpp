@@ -66,35 +66,62 @@ std::uint32_t byte_cache::state::allocate_large(std::size_t bytes) {
 /// From the log, if need be with memory of free extents.
 std::uint32_t byte_cache::state::take_free() noexcept {
   if (budget.is_passed()) large.discard_for(0);
-  if (const std::uint32_t index = log.take_free(); index != entry_log::none) return index;
+  const bool grows = log.can_grow();
+  std::uint32_t index = entry_log::none;
+  const std::int64_t cost = cost_of(2 * log.segment_bytes(), [&] { index = log.take_free(); });
+  if (index != entry_log::none) {
+    if (grows) {
+      // The first segment of a huge page brings the memory of all.
+      cost_of_memory += (cost - cost_of_memory) / 16;
+      left_for_copies = std::min(left_for_copies + cost_of_memory, 4 * cost_of_memory);
+    }
+    return index;
+  }
   return large.free_bytes() != 0 && large.discard_for(log.segment_bytes()) ? log.take_free()
                                                                            : entry_log::none;
 }
 
-/// Frees a segment that is nearly empty, for one of the next requests: that costs less than memory that was not used before,
-/// which the kernel has to find and to clear. Not where the copies cost more than a third of what that would.
-void byte_cache::state::copy_a_little() {
-  const std::uint64_t held = entries.entries();
-  if (held == 0) return;
-  constexpr std::size_t copy_of_an_entry = 512;  // costs as much as so many bytes
-  const std::size_t most = log.segment_bytes() / (4 + 3 * copy_of_an_entry * held / budget.used());
-  const std::uint32_t index = log.take_loose(most);
-  if (index == entry_log::none) return;
-  static_cast<void>(empty({index, true, 0, now()}));
-  domain.collect();
+/// The CPU time of some work. Under a clock of the user's, which may stand, so many bytes.
+template <class Work>
+std::int64_t byte_cache::state::cost_of(std::size_t bytes, Work&& work) {
+  if (options.clock != nullptr) {
+    work();
+    return static_cast<std::int64_t>(bytes);
+  }
+  const std::uint64_t before = caching::nanoseconds_of(CLOCK_THREAD_CPUTIME_ID);
+  work();
+  return static_cast<std::int64_t>(caching::nanoseconds_of(CLOCK_THREAD_CPUTIME_ID) - before);
+}
+
+/// Memory that was not used before, the kernel has to find and to clear, which takes as long as a copy of as many bytes or
+/// forty times that, where a hypervisor has to find it too. So before more of it is used, segments with holes are copied,
+/// until that has taken as long: together they cost at most twice what the better of both would. Where the table has
+/// passed the limit, what is nearly empty is copied. False: no more now.
+bool byte_cache::state::copy_instead() {
+  const bool is_cheap = left_for_copies > 0 && log.can_grow();
+  if (!is_cheap && !budget.is_passed()) return false;
+  const std::uint32_t index = log.take_loose(log.segment_bytes() / (is_cheap ? 1 : 4));
+  if (index == entry_log::none) return false;
+  // relaxed: a count
+  const std::size_t bytes = log[index].live.load(std::memory_order_relaxed);
+  left_for_copies -= cost_of(bytes, [&] {
+    static_cast<void>(empty({index, true, 0, now()}));
+    domain.collect();
+  });
+  return true;
 }
 
 /// A free segment; one more is spare then.
 std::uint32_t byte_cache::state::obtain() {
   for (effort so_far;;) {
     keep_spare();
-    if (spare != entry_log::none) {
+    // Copies may take the spare one.
+    for (bool goes_on = true; spare != entry_log::none && goes_on; keep_spare()) {
       if (const std::uint32_t index = log.take_freed(); index != entry_log::none) return index;
-      copy_a_little();
-      keep_spare();  // the copies may have taken it
-      if (spare != entry_log::none) {
-        if (const std::uint32_t index = take_free(); index != entry_log::none) return index;
-      }
+      goes_on = copy_instead() && !budget.is_passed();  // else some returns to the OS first
+    }
+    if (spare != entry_log::none) {
+      if (const std::uint32_t index = take_free(); index != entry_log::none) return index;
     }
     if (!make_progress(log.segment_bytes(), so_far)) return entry_log::none;
   }

@@ -98,6 +98,8 @@ struct byte_cache::state {
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> last_age{0};
 
   // Under the mutex.
+  std::int64_t cost_of_memory = 0;   // of a segment's that was not used before, of late
+  std::int64_t left_for_copies = 0;  // what copies may cost before the next one
   std::uint64_t evicting = 0;
   std::uint64_t walks = 0;
   std::uint64_t walked = 0;
@@ -207,7 +209,9 @@ struct byte_cache::state {
   [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime);
   [[nodiscard]] std::uint32_t allocate_large(std::size_t bytes);
   [[nodiscard]] std::uint32_t obtain();
-  void copy_a_little();
+  [[nodiscard]] bool copy_instead();
+  template <class Work>
+  [[nodiscard]] std::int64_t cost_of(std::size_t bytes, Work&& work);
   void keep_spare() noexcept;
   void drop_ended_of(std::uint32_t index, std::uint32_t second);
   /// How long one request has been at it.

@@ -154,6 +154,12 @@ void page_run::refuse_huge(std::size_t from) noexcept {
   if (from == 0) huge_advised_ = false;
 }
 
+void request_pages([[maybe_unused]] std::byte* begin, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(MADV_POPULATE_WRITE)
+  static_cast<void>(madvise(begin, bytes, MADV_POPULATE_WRITE));
+#endif
+}
+
 bool discard_pages(std::byte* begin, std::size_t bytes) noexcept {
   return madvise(begin, bytes, MADV_DONTNEED) == 0;
 }

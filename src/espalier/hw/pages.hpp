@@ -82,6 +82,10 @@ constexpr std::size_t heap_bytes() noexcept {
 /// take them.
 bool discard_pages(std::byte* begin, std::size_t bytes) noexcept;
 
+/// Has the kernel find memory for pages at once, which takes less of it than a fault for each; where it cannot, each is found
+/// when it is touched.
+void request_pages(std::byte* begin, std::size_t bytes) noexcept;
+
 /// Bytes of a transparent huge page: the kernel's figure, or 2 MiB if it gives none.
 std::size_t huge_page_size();
 
