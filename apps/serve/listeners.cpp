@@ -92,7 +92,7 @@ void set_option(int descriptor, int level, int option) {
 
 }  // namespace
 
-listeners::listeners(const settings& chosen) {
+listeners::listeners(const memcached::transport_settings& chosen) {
   if (!chosen.unix_path.empty()) {
     bind_unix(chosen);
     return;
@@ -181,7 +181,7 @@ void listeners::give_to(uid_t user, gid_t group) const {
     throw usage_error(fmt::format("-s {}: {}", path_, std::strerror(errno)));
 }
 
-void listeners::bind_unix(const settings& chosen) {
+void listeners::bind_unix(const memcached::transport_settings& chosen) {
   const std::string& path = chosen.unix_path;
   sockaddr_un name{};
   name.sun_family = AF_UNIX;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/serve/service.hpp"
+#include "espalier/memcached/settings.hpp"
 
 namespace espalier::app::serving {
 
@@ -18,7 +18,7 @@ class listeners {
   /// Binds what the settings name. Throws usage_error that says which address cannot be bound, and why. A socket file
   /// without a server is replaced; one with a server, and a file that is no socket, are left alone.
   /// An address that several names have is bound once. One whose family the machine lacks is left out beside others.
-  explicit listeners(const settings& chosen);
+  explicit listeners(const memcached::transport_settings& chosen);
   listeners(const listeners&) = delete;
   listeners& operator=(const listeners&) = delete;
   /// Removes the socket file, if it is still the one that was made.
@@ -38,7 +38,7 @@ class listeners {
   void bind_tcp(const std::string& host, int port, int backlog);
   /// 0, or the error.
   int bind_one(const addrinfo& one, int backlog);
-  void bind_unix(const settings& chosen);
+  void bind_unix(const memcached::transport_settings& chosen);
 
   std::vector<int> descriptors_;
   std::vector<std::string> bound_;  // the addresses of TCP that were asked for

@@ -36,10 +36,10 @@
 #include "apps/serve/options.hpp"
 #include "apps/serve/pid_file.hpp"
 #include "apps/serve/server.hpp"
-#include "apps/serve/service.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/process.hpp"
 #include "espalier/io/text.hpp"
+#include "espalier/memcached/service.hpp"
 
 // espalier-serve, which `espalier serve` runs: a cache server with memcached's protocol and options. It is a separate
 // program because its memory counts, and that of a program is all that it is linked with.
@@ -115,22 +115,23 @@ cache_options cache_of(const serve_options& o) {
   return c;
 }
 
-serving::settings settings_of(const serve_options& o) {
-  serving::settings s;
+memcached::settings settings_of(const serve_options& o) {
+  memcached::settings s;
+  memcached::transport_settings& t = s.transport;
   s.version = ESPALIER_VERSION;
-  s.threads = o.threads;
-  s.connections = o.connections;
-  s.rejects_at_limit = std::ranges::find(o.extended, "no_maxconns_fast") == o.extended.end();
-  s.requests_per_turn = o.requests;
-  s.backlog = static_cast<int>(o.backlog);
-  s.idle_timeout = o.idle_timeout;
-  s.port = static_cast<int>(o.port);
-  for (const std::string& item : o.listen) s.listen += (s.listen.empty() ? "" : ",") + item;
-  if (!o.unix_path.empty()) s.unix_path = fs::absolute(o.unix_path);
+  t.threads = o.threads;
+  t.connections = o.connections;
+  t.rejects_at_limit = std::ranges::find(o.extended, "no_maxconns_fast") == o.extended.end();
+  t.requests_per_turn = o.requests;
+  t.backlog = static_cast<int>(o.backlog);
+  t.idle_timeout = o.idle_timeout;
+  t.port = static_cast<int>(o.port);
+  for (const std::string& item : o.listen) t.listen += (t.listen.empty() ? "" : ",") + item;
+  if (!o.unix_path.empty()) t.unix_path = fs::absolute(o.unix_path);
   const auto mask = io::parse_whole<unsigned>(o.unix_mask, 8);
   if (!mask || *mask > 0777) throw usage_error(fmt::format("-a {}: a mask is octal, up to 777", o.unix_mask));
-  s.unix_mask = *mask;
-  s.protocol = o.protocol == "ascii" ? "ascii" : "auto-negotiate";
+  t.unix_mask = *mask;
+  t.protocol = o.protocol == "ascii" ? "ascii" : "auto-negotiate";
   s.versions = !o.no_versions;
   s.flushes = !o.no_flush;
   s.shuts_down = o.shuts_down;
@@ -176,10 +177,10 @@ void compare_memory(const serve_options& o) {
                      o.memory_mb, *available / mebibyte));
 }
 
-std::unique_ptr<serving::service> make_service(const serve_options& o, const serving::settings& settings,
-                                               const cache_options& memory) {
+std::unique_ptr<memcached::service> make_service(const serve_options& o, const memcached::settings& settings,
+                                                 const cache_options& memory) {
   try {
-    return std::make_unique<serving::service>(settings, memory);
+    return std::make_unique<memcached::service>(settings, memory);
   } catch (const std::bad_alloc&) {
     const auto available = hw::available_memory_bytes();
     throw usage_error(fmt::format(
@@ -315,8 +316,8 @@ int serve(serve_options o) {
   const cache_options memory = cache_of(o);
   const std::optional<user> other = user_of(o.user);
   allow_descriptors(o);
-  const serving::settings settings = settings_of(o);
-  const serving::listeners sockets(settings);
+  const memcached::settings settings = settings_of(o);
+  const serving::listeners sockets(settings.transport);
   const signals_that_wait waiting;
   serving::pid_file process(o.pid_file);
   for (const std::string& one : sockets.left_out()) warn(one);
@@ -333,10 +334,10 @@ int serve(serve_options o) {
   if (other) {
     sockets.give_to(other->id, other->group);
     become(o.user, *other);
-    warn_of_what_stays(o, "-s", settings.unix_path, "");
+    warn_of_what_stays(o, "-s", settings.transport.unix_path, "");
     warn_of_what_stays(o, "-P", process.path(), ", empty,");
   }
-  const std::unique_ptr<serving::service> shared = make_service(o, settings, memory);
+  const std::unique_ptr<memcached::service> shared = make_service(o, settings, memory);
   compare_memory(o);
   serving::server server(*shared, sockets);
   if (detached) detached->is_ready(o.verbosity > 0);

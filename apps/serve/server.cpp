@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/serve/protocol.hpp"
+#include "espalier/memcached/session.hpp"
 
 // One thread accepts, and advances the clock once a second; an idle server does nothing else. Each worker has an event
 // loop of its own.
@@ -32,6 +32,13 @@
 // has buffers of its own only while a command of it is incomplete, or while replies wait for a slow reader.
 
 namespace espalier::app::serving {
+
+using memcached::batch;
+using memcached::counted;
+using memcached::counters;
+using memcached::output;
+using memcached::session;
+
 namespace {
 
 struct base_free {
@@ -159,7 +166,11 @@ struct connection {
 class worker {
  public:
   worker(service& of, alarm_bell& acceptor)
-      : service_(of), acceptor_(acceptor), counters_(of.add_thread()), batch_(of), base_(make_base()) {
+      : service_(of),
+        acceptor_(acceptor),
+        counters_(of.stats().add_thread()),
+        batch_(of),
+        base_(make_base()) {
     bell_.add_to(
         base_.get(), [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->on_bell(); }, this);
     event_assign(
@@ -246,8 +257,9 @@ class worker {
       connections_.push_back(std::move(made));
     }
     if (event_add(&c.ready, nullptr) != 0) return close_connection(c);
-    if (service_.chosen().idle_timeout != 0 && event_pending(&idle_timer_, EV_TIMEOUT, nullptr) == 0)
-      wait_for_idle(service_.chosen().idle_timeout + 1);
+    if (service_.chosen().transport.idle_timeout != 0 &&
+        event_pending(&idle_timer_, EV_TIMEOUT, nullptr) == 0)
+      wait_for_idle(service_.chosen().transport.idle_timeout + 1);
   }
 
   void close_connection(connection& c) {
@@ -285,7 +297,7 @@ class worker {
         service_.buffered.fetch_add(now - c.buffered, std::memory_order_relaxed) + now - c.buffered;
     const bool grows = now > c.buffered;
     c.buffered = now;
-    if (!grows || now <= little || all <= service_.chosen().buffers) return true;
+    if (!grows || now <= little || all <= service_.chosen().transport.buffers) return true;
     counters_.add(counted::lacking_buffers);
     constexpr std::string_view refusal = "SERVER_ERROR out of memory for the buffers of connections\r\n";
     if (c.replies.empty()) {
@@ -308,7 +320,7 @@ class worker {
   }
 
   void close_idle() {
-    const std::uint32_t longest = service_.chosen().idle_timeout;
+    const std::uint32_t longest = service_.chosen().transport.idle_timeout;
     const std::uint32_t now = service_.clock().now();
     std::uint32_t next = longest + 1;
     for (std::size_t i = connections_.size(); i-- > 0;) {
@@ -391,7 +403,7 @@ class worker {
     out_.clear();  // it has replies if the connection before broke
     std::size_t used = 0;
     try {
-      used = c.commands.consume(input, out_, batch_, service_.chosen().requests_per_turn);
+      used = c.commands.consume(input, out_, batch_, service_.chosen().transport.requests_per_turn);
     } catch (const std::bad_alloc&) {
       return close_without_memory(c);
     }
@@ -503,7 +515,7 @@ class no_signals {
 
 struct server::state {
   state(service& of, const listeners& at)
-      : service_(of), listeners_(at), counters_(of.add_thread()), base_(make_base()) {
+      : service_(of), listeners_(at), counters_(of.stats().add_thread()), base_(make_base()) {
     bell_.add_to(
         base_.get(), [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_bell(); }, this);
     for (const int descriptor : at.descriptors()) {
@@ -527,11 +539,14 @@ struct server::state {
       event_add(&signals_[i++], nullptr);
     }
     const no_signals while_starting;
-    for (unsigned thread = 0; thread < of.chosen().threads; ++thread)
+    for (unsigned thread = 0; thread < of.chosen().transport.threads; ++thread)
       workers_.push_back(std::make_unique<worker>(of, bell_));
     of.stop = [this] {
       ends_ = true;
       bell_.ring();
+    };
+    of.log = [](int connection, std::string_view line) {
+      std::fprintf(stderr, "<%d %.*s\n", connection, static_cast<int>(line.size()), line.data());
     };
     of.list_connections = [this](output& out) {
       for (const int descriptor : listeners_.descriptors())
@@ -548,6 +563,7 @@ struct server::state {
     event_del(&second_);
     for (event& signal : signals_) event_del(&signal);
     service_.stop = nullptr;
+    service_.log = nullptr;
     service_.list_connections = nullptr;
   }
 
@@ -569,13 +585,13 @@ struct server::state {
   }
 
   [[nodiscard]] bool is_full() const noexcept {
-    return service_.connections.load(std::memory_order_acquire) >= service_.chosen().connections;
+    return service_.connections.load(std::memory_order_acquire) >= service_.chosen().transport.connections;
   }
 
   void accept_from(int listener) {
     constexpr int at_most = 64;
     for (int i = 0; i < at_most; ++i) {
-      if (is_full() && !service_.chosen().rejects_at_limit) return pause_accepting();
+      if (is_full() && !service_.chosen().transport.rejects_at_limit) return pause_accepting();
       const int descriptor = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (descriptor < 0) {
         if (errno == EINTR || errno == ECONNABORTED) continue;

@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "apps/serve/listeners.hpp"
-#include "apps/serve/service.hpp"
+#include "espalier/memcached/service.hpp"
 
 namespace espalier::app::serving {
+
+using memcached::service;
 
 /// Accepts connections in the calling thread, and serves them in others. A connection stays with its thread.
 class server {

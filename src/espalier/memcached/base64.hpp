@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace espalier::app::serving {
+namespace espalier::memcached {
 
 inline constexpr std::string_view base64_letters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -52,4 +52,4 @@ inline char* put_base64(char* at, std::string_view bytes) noexcept {
   return at;
 }
 
-}  // namespace espalier::app::serving
+}  // namespace espalier::memcached

@@ -2,14 +2,14 @@
 
 #include <string>
 
+#include "memcached/conversation.hpp"
 #include "mutants/driver.hpp"
-#include "serve/conversation.hpp"
 
 namespace espalier::mutants {
 namespace {
 
-using app::serving::choice;
-using app::serving::conversation;
+using memcached::choice;
+using memcached::conversation;
 
 void expect(conversation& with, const std::string& input, const std::string& replies, const char* what) {
   sim::require(with.ask(input) == replies, what);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,10 +16,10 @@
 
 #include "espalier/cache/byte_cache.hpp"
 
-namespace espalier::app::serving {
+namespace espalier::memcached {
 
-/// Replies that wait to be sent: bytes, and between them large values, which stay where they lie in the cache. It never throws:
-/// replies that find no memory are lost, and failed() says so.
+/// Replies that wait to be sent: bytes, and between them large values, which stay where they lie in the cache. Nothing
+/// throws: replies that find no memory are lost, and failed() says so. One thread uses it at a time.
 class output {
  public:
   output() = default;
@@ -74,7 +75,8 @@ class output {
     return *this;
   }
   output& operator<<(char c) noexcept { return *this << std::string_view(&c, 1); }
-  output& operator<<(std::uint64_t number) noexcept {
+  template <std::integral Number>
+  output& operator<<(Number number) noexcept {
     constexpr std::size_t digits = 20;
     if (char* const at = room(digits)) wrote(std::to_chars(at, at + digits, number).ptr);
     return *this;
@@ -168,4 +170,4 @@ class output {
   std::size_t value_bytes_ = 0;
 };
 
-}  // namespace espalier::app::serving
+}  // namespace espalier::memcached

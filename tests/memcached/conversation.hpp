@@ -9,14 +9,14 @@
 #include <string>
 #include <string_view>
 
-#include "apps/serve/protocol.hpp"
 #include "espalier/measure/random.hpp"
+#include "espalier/memcached/session.hpp"
 
 // Conversations with a session of the cache server, without sockets, and scripts of them: bytes that a fuzzer or a test
 // writes. The first byte of a script says how the others are cut into pieces; they are what a client sends. The replies may
 // not depend on the pieces, and a client can tell where each of them ends.
 
-namespace espalier::app::serving {
+namespace espalier::memcached {
 
 struct choice {
   settings chosen;
@@ -197,4 +197,4 @@ inline std::string play(std::string_view script) {
   return {};
 }
 
-}  // namespace espalier::app::serving
+}  // namespace espalier::memcached

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "espalier/measure/random.hpp"
-#include "serve/conversation.hpp"
+#include "memcached/conversation.hpp"
 
-namespace espalier::app::serving {
+namespace espalier::memcached {
 namespace {
 
 using testing::HasSubstr;
@@ -1016,4 +1016,4 @@ TEST(protocol, scripts_of_the_corpus) {
 }
 
 }  // namespace
-}  // namespace espalier::app::serving
+}  // namespace espalier::memcached

@@ -3,18 +3,18 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
-#include "espalier/cache/byte_cache.hpp"
 #include "espalier/io/text.hpp"
+#include "espalier/memcached/clock.hpp"
 
-// A command as a client has sent it, and what reads it from the input.
+// A command as a client has sent it, and what reads it from the input. Nothing here knows how entries are stored.
 
-namespace espalier::app::serving {
+namespace espalier::memcached {
 
-class service;
-
+inline constexpr std::size_t longest_key = 250;
 inline constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
 inline constexpr std::string_view bad_end = "CLIENT_ERROR invalid exptime argument";
 
@@ -86,7 +86,8 @@ struct command {
   std::size_t skipped;       // bytes of its value that are not in the input yet
   std::size_t first_key;     // look_up: several keys, in the batch
   std::size_t keys;
-  byte_cache::hashed_key key;
+  std::string_view key;
+  std::uint64_t hash;  // of the key, which the session computes
   std::string_view key_text;
   std::string_view line;
   std::string_view value;
@@ -125,9 +126,16 @@ struct incomplete_command {
   bool value_ends_well = true;  // with an end of line
 };
 
-/// Reads commands at the beginning of the input, at most `most`, up to one after which none can be read. The keys of one that
-/// has several are appended to `keys`. Returns how many are complete; if none is, `first` says how much of one there is.
-std::size_t parse_commands(std::string_view input, command* to, std::size_t most, service& of,
+/// What commands mean depends on it.
+struct parse_context {
+  const second_clock& clock;
+  std::size_t largest_entry;  ///< bytes of a key and its value
+};
+
+/// Reads commands at the beginning of the input, as many as `to` has room for, up to one after which none can be read. The keys
+/// of a command with several are appended to `keys`. Returns the number of complete commands. If it is 0, `first` says how much
+/// of one there is. A command refers to the input.
+std::size_t parse_commands(std::string_view input, std::span<command> to, const parse_context& context,
                            std::vector<std::string_view>& keys, incomplete_command& first);
 
-}  // namespace espalier::app::serving
+}  // namespace espalier::memcached

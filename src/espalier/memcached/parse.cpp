@@ -1,13 +1,12 @@
-#include "apps/serve/command.hpp"
+#include "espalier/memcached/parse.hpp"
 
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
-#include "apps/serve/base64.hpp"
-#include "apps/serve/service.hpp"
+#include "espalier/memcached/base64.hpp"
 
-namespace espalier::app::serving {
+namespace espalier::memcached {
 
 namespace {
 
@@ -45,14 +44,14 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
   c.given = 0;
   c.shown_flags = 0;
   c.flags = 0;
-  c.end = cache_entry::never;
+  c.end = second_clock::never;
   c.recache = 0;
   c.version = c.new_version = c.initial = 0;
   c.delta = 1;
   c.given_mode = 0;
   c.opaque = {};
-  c.key_text = c.key.key;
-  if (c.key.key.size() > byte_cache::largest_key) return bad_format;
+  c.key_text = c.key;
+  if (c.key.size() > longest_key) return bad_format;
   std::string_view wrong;
   const auto moment = [&](std::string_view argument, std::uint32_t& to) {
     std::int32_t number = 0;
@@ -73,7 +72,7 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
       case 'b': {
         const std::size_t decoded = decode_base64(c.key_text, c.decoded.data());
         if (decoded == 0) wrong = "CLIENT_ERROR error decoding key";
-        c.key.key = {c.decoded.data(), decoded};
+        c.key = {c.decoded.data(), decoded};
         continue;
       }
       case 'N':
@@ -84,7 +83,7 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
         break;
       case 'R':
         moment(argument, c.recache);
-        if (c.recache == cache_entry::never) c.recache = 0;
+        if (c.recache == second_clock::never) c.recache = 0;
         break;
       case 'O':
         c.opaque = word;
@@ -136,14 +135,14 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
 bool read_debug_flags(words line, command& c) noexcept {
   c.given = 0;
   c.opaque = {};
-  c.key_text = c.key.key;
-  if (c.key.key.size() > byte_cache::largest_key || !begin_as_flags(line, 2)) return false;
+  c.key_text = c.key;
+  if (c.key.size() > longest_key || !begin_as_flags(line, 2)) return false;
   for (std::string_view word = line.next(); !word.empty(); word = line.next()) {
     if (word == "b") c.given = command::bit('b');
   }
   if (!c.has('b')) return true;
-  c.key.key = {c.decoded.data(), decode_base64(c.key_text, c.decoded.data())};
-  return !c.key.key.empty();
+  c.key = {c.decoded.data(), decode_base64(c.key_text, c.decoded.data())};
+  return !c.key.empty();
 }
 
 /// The mode of `ms`, from its flags; false if there is no such mode.
@@ -221,9 +220,9 @@ bool has_no_reply(std::string_view line) noexcept {
 class parser {
  public:
   /// `first` is null while commands before this one have not been executed.
-  parser(std::string_view input, command& to, service& of, std::vector<std::string_view>& keys,
-         incomplete_command* first) noexcept
-      : input_(input), c_(to), service_(of), keys_(keys), first_(first) {}
+  parser(std::string_view input, command& to, const parse_context& context,
+         std::vector<std::string_view>& keys, incomplete_command* first) noexcept
+      : input_(input), c_(to), context_(context), keys_(keys), first_(first) {}
 
   /// Returns its size in the input; 0: it is not complete.
   std::size_t parse() {
@@ -331,7 +330,7 @@ class parser {
   /// The value after the line. That of a refused command is skipped.
   std::size_t value(std::size_t bytes, bool is_meta) {
     const std::size_t whole = header_ + bytes + 2;
-    if (c_.what != verb::refused && c_.key.key.size() + bytes > service_.cache().options().largest_entry) {
+    if (c_.what != verb::refused && c_.key.size() + bytes > context_.largest_entry) {
       c_.refuse(too_large);
       c_.counts_size = true;
       c_.drops_old = c_.mode == store_mode::set || is_meta;
@@ -353,7 +352,7 @@ class parser {
       first_->wanted = whole;
       first_->lacks_value = c_.mode != store_mode::append && c_.mode != store_mode::prepend;
       first_->line_bytes = header_;
-      first_->key_bytes = c_.key.key.size();
+      first_->key_bytes = c_.key.size();
       first_->value_bytes = bytes;
       return 0;
     }
@@ -365,7 +364,7 @@ class parser {
   std::size_t store(store_mode mode) {
     c_.what = verb::store;
     c_.mode = mode;
-    c_.key.key = line_.next();
+    c_.key = line_.next();
     const std::string_view flags = line_.next();
     const std::string_view end = line_.next();
     std::size_t bytes = 0;
@@ -374,11 +373,10 @@ class parser {
     c_.given = 0;
     c_.new_version = 0;
     std::int32_t delay = 0;
-    if (c_.key.key.size() > byte_cache::largest_key || !read_cut_number(flags, c_.flags) ||
-        !read_cut_number(end, delay) ||
+    if (c_.key.size() > longest_key || !read_cut_number(flags, c_.flags) || !read_cut_number(end, delay) ||
         (mode == store_mode::compare && !read_number(line_.next(), c_.version)))
       c_.refuse(bad_format);
-    c_.end = service_.clock().end_after(delay);
+    c_.end = context_.clock.end_after(delay);
     return value(bytes, false);
   }
 
@@ -387,18 +385,18 @@ class parser {
     c_.shows_version = shows_version;
     c_.touches = touches;
     const std::string_view end = touches ? line_.next() : std::string_view();
-    c_.key.key = line_.next();
-    if (c_.key.key.empty()) return refused(bad_format);
+    c_.key = line_.next();
+    if (c_.key.empty()) return refused(bad_format);
     if (touches) {
       std::int32_t delay = 0;
       if (!read_number(end, delay)) return refused(bad_end);
-      c_.end = service_.clock().end_after(delay);
+      c_.end = context_.clock.end_after(delay);
     }
-    bool fits = c_.key.key.size() <= byte_cache::largest_key;
+    bool fits = c_.key.size() <= longest_key;
     if (!line_.rest().empty()) {
       c_.first_key = keys_.size();
-      for (std::string_view key = c_.key.key; fits && !key.empty(); key = line_.next()) {
-        fits = key.size() <= byte_cache::largest_key;
+      for (std::string_view key = c_.key; fits && !key.empty(); key = line_.next()) {
+        fits = key.size() <= longest_key;
         keys_.push_back(key);
       }
       c_.keys = keys_.size() - c_.first_key;
@@ -409,14 +407,14 @@ class parser {
   /// A classic command with a key, and its argument if it has one.
   std::string_view with_key(verb what, bool needs_argument) {
     c_.what = what;
-    c_.key.key = line_.next();
+    c_.key = line_.next();
     const std::string_view argument = line_.next();
-    if (c_.key.key.empty() || (needs_argument && argument.empty())) {
+    if (c_.key.empty() || (needs_argument && argument.empty())) {
       c_.refuse(bad_format);
       return {};
     }
     c_.quiet = has_no_reply(c_.line);
-    if (c_.key.key.size() > byte_cache::largest_key) c_.refuse(bad_format);
+    if (c_.key.size() > longest_key) c_.refuse(bad_format);
     return argument;
   }
 
@@ -434,7 +432,7 @@ class parser {
     const std::string_view end = with_key(verb::touch, true);
     std::int32_t delay = 0;
     if (c_.what != verb::refused && !read_number(end, delay)) c_.refuse(bad_end);
-    c_.end = service_.clock().end_after(delay);
+    c_.end = context_.clock.end_after(delay);
     return header_;
   }
 
@@ -448,14 +446,14 @@ class parser {
 
   std::size_t meta(verb what) {
     c_.what = what;
-    c_.key.key = line_.next();
-    if (c_.key.key.empty()) return refused(bad_format);
+    c_.key = line_.next();
+    if (c_.key.empty()) return refused(bad_format);
     const bool has_value = what == verb::meta_store;
     std::size_t bytes = 0;
     if (has_value && !read_value_bytes(line_.next(), bytes)) return refused(bad_format);
     const words flags = line_;
     const unsigned words_before = has_value ? 3 : 2;
-    const std::string_view wrong = read_flags(line_, words_before, c_, service_.clock());
+    const std::string_view wrong = read_flags(line_, words_before, c_, context_.clock);
     if (!wrong.empty())
       c_.refuse(!begin_as_flags(flags, words_before) ? bad_format
                 : what == verb::meta_calculate       ? "CLIENT_ERROR invalid or duplicate flag"
@@ -473,8 +471,8 @@ class parser {
 
   std::size_t meta_debug() {
     c_.what = verb::meta_debug;
-    c_.key.key = line_.next();
-    if (c_.key.key.empty() || !read_debug_flags(line_, c_)) return refused(bad_format);
+    c_.key = line_.next();
+    if (c_.key.empty() || !read_debug_flags(line_, c_)) return refused(bad_format);
     return header_;
   }
 
@@ -484,7 +482,7 @@ class parser {
 
   std::string_view input_;
   command& c_;
-  service& service_;
+  const parse_context& context_;
   std::vector<std::string_view>& keys_;
   incomplete_command* first_;
   std::size_t header_ = 0;
@@ -493,19 +491,18 @@ class parser {
 
 }  // namespace
 
-std::size_t parse_commands(std::string_view input, command* to, std::size_t most, service& of,
+std::size_t parse_commands(std::string_view input, std::span<command> to, const parse_context& context,
                            std::vector<std::string_view>& keys, incomplete_command& first) {
   std::size_t count = 0;
-  while (count < most && !input.empty()) {
+  while (count < to.size() && !input.empty()) {
     command& c = to[count];
-    c.size = parser(input, c, of, keys, count == 0 ? &first : nullptr).parse();
+    c.size = parser(input, c, context, keys, count == 0 ? &first : nullptr).parse();
     if (c.size == 0) break;
     input.remove_prefix(c.size);
     ++count;
-    if (c.keys == 0 && !c.key.key.empty()) c.key = byte_cache::hashed(c.key.key);
     if (c.is_last) break;
   }
   return count;
 }
 
-}  // namespace espalier::app::serving
+}  // namespace espalier::memcached

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "espalier/memcached/dump.hpp"
+#include "espalier/memcached/parse.hpp"
+#include "espalier/memcached/service.hpp"
+
+// Executes commands over the cache, and writes their replies: execute.cpp, look_up.cpp, store.cpp and administer.cpp.
+
+namespace espalier::memcached {
+
+/// What the caller of a session does next.
+enum class step : std::uint8_t {
+  receive,  ///< pass more input
+  go_on,    ///< pass the rest again: it has taken its turn
+  send,     ///< send the output first, for there is much of it, then pass the rest again
+  close,    ///< send the output, then close
+};
+
+/// What a session keeps from one turn to the next for its commands.
+struct turn {
+  step next = step::receive;
+  byte_cache::incoming value;  // of a store whose line is known
+  /// A reply whose rest is written after its beginning was sent.
+  enum class rest : std::uint8_t { none, look_up, dump } unfinished = rest::none;
+  std::size_t resume_at = 0;  // where the input has the rest of its command
+  bool shows_version = false;
+  bool touches = false;
+  std::uint32_t end = 0;
+  dump_format dumps_as = dump_format::properties;
+  std::size_t dump_place = 0;
+};
+
+class executor {
+ public:
+  /// The most commands whose memory is requested at once.
+  static constexpr std::size_t group = 16;
+
+  executor(service& of, counters& by, output& out, turn& with) noexcept
+      : service_(of), cache_(of.cache()), out_(out), counters_(by), turn_(with) {}
+
+  /// `keys` are those of a command with several, in the input.
+  void run(const command& c, const std::vector<std::string_view>& keys, std::string_view input);
+  /// The rest of an unfinished reply, or more of it. Returns the bytes of the input that were used.
+  std::size_t go_on(std::string_view input, std::vector<std::string_view>& keys);
+  /// Replies to a store that has no room for its value, of which the rest is skipped.
+  void refuse_value(const command& c);
+
+ private:
+  using kind = cache_change::kind;
+  enum class stored : std::uint8_t { done, exists, not_found, not_stored, no_memory };
+  struct store_result {
+    stored is = stored::done;
+    std::uint64_t version = 0;
+    std::size_t size = 0;  ///< of the value afterwards
+  };
+  struct look_up_result {
+    bool hit = false;
+    bool fits = true;
+  };
+
+  static constexpr auto fill_nothing = [](char*, const cache_entry*) {};
+  static constexpr std::string_view no_memory_for_end = "SERVER_ERROR out of memory touching object";
+
+  [[nodiscard]] static byte_cache::hashed_key key_of(const command& c) noexcept { return {c.key, c.hash}; }
+  static cache_change amended(const cache_entry& now, std::uint32_t end) noexcept {
+    return {.what = kind::amend, .expires = end, .stale = now.stale, .claimed = now.claimed};
+  }
+  [[nodiscard]] std::uint64_t version_of(std::uint64_t version) const noexcept {
+    return service_.chosen().versions ? version : 0;
+  }
+  [[nodiscard]] bool matches(const cache_entry& now, std::uint64_t version) const noexcept {
+    return service_.chosen().versions && now.version == version;
+  }
+  [[nodiscard]] bool is_much() const noexcept { return out_.size() >= service_.chosen().replies_at_once; }
+  void reply(const command& c, std::string_view text) {
+    if (!c.quiet) out_ << text << "\r\n";
+  }
+
+  // execute.cpp
+  void erase(const command& c);
+  void meta_erase(const command& c);
+  void drop(const command& c);
+  void refuse(const command& c);
+  void refuse_binary(const command& c);
+  char* put_end(char* at, std::uint32_t end) const noexcept;
+  [[nodiscard]] char* meta_room(const command& c, std::size_t value_bytes = 0) noexcept;
+  void put_status(const command& c, std::string_view status);
+
+  // look_up.cpp
+  bool look_up(const byte_cache::hashed_key& key, bool shows_version, bool touches, std::uint32_t end);
+  std::size_t look_up_some(std::span<const std::string_view> keys, bool shows_version, bool touches,
+                           std::uint32_t end);
+  void look_up_many(const command& c, std::span<const std::string_view> keys, std::string_view input);
+  void touch(const command& c);
+  void meta_look_up(const command& c);
+  look_up_result look_up_and_change(const command& c, const cache_entry& first);
+  void meta_debug(const command& c);
+  void count_prefix(std::string_view key, statistics::prefix_count what) {
+    service_.stats().count_prefix(key, service_.chosen().prefix_end, what);
+  }
+  template <class Decide>
+  cache_changed amend(const byte_cache::hashed_key& key, Decide decide);
+  void count_access(const byte_cache::hashed_key& key);
+  void count_touch(const byte_cache::hashed_key& key, look_up_result r);
+  void put_value(std::string_view key, const cache_entry& e, bool shows_version);
+  void put_value_end(char* at, const cache_entry& e, byte_cache::hold held);
+  void put_hit(const command& c, const cache_entry& e, bool won, bool is_new);
+
+  // store.cpp
+  cache_change decide_store(const command& c, const cache_entry* now, store_result& r) const noexcept;
+  store_result store(const command& c);
+  void classic_store(const command& c);
+  void meta_store(const command& c);
+  stored no_room(const command& c);
+  void calculate(const command& c);
+
+  // administer.cpp
+  void administer(const command& c);
+
+  service& service_;
+  byte_cache& cache_;
+  output& out_;
+  counters& counters_;
+  turn& turn_;
+};
+
+// Parts of replies. Each returns the end of what it wrote.
+
+inline char* put(char* at, std::string_view text) noexcept {
+  // The text may be that of no value, without an address.
+  if (!text.empty()) std::memcpy(at, text.data(), text.size());
+  return at + text.size();
+}
+inline char* put(char* at, std::uint64_t number) noexcept { return std::to_chars(at, at + 20, number).ptr; }
+inline char* put_flag(char* at, char flag, std::uint64_t number) noexcept {
+  *at++ = ' ';
+  *at++ = flag;
+  return put(at, number);
+}
+inline char* put_opaque(char* at, const command& c) noexcept {
+  *at++ = ' ';
+  return put(at, c.opaque);
+}
+char* put_key(char* at, const command& c) noexcept;
+
+/// The end of an entry after the flags T and N, of which the later one counts.
+[[nodiscard]] std::uint32_t end_by_flags(const command& c, std::uint32_t end, bool is_new) noexcept;
+
+}  // namespace espalier::memcached

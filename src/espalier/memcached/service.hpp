@@ -1,0 +1,75 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "espalier/cache/byte_cache.hpp"
+#include "espalier/memcached/clock.hpp"
+#include "espalier/memcached/output.hpp"
+#include "espalier/memcached/settings.hpp"
+#include "espalier/memcached/statistics.hpp"
+
+namespace espalier::memcached {
+
+/// What all sessions share: the cache, its clock, the settings, and what is counted. Any thread may call anything.
+class service {
+ public:
+  /// Throws as the constructor of byte_cache. The clock that `options` name is replaced.
+  service(settings chosen, cache_options options)
+      : settings_(std::move(chosen)),
+        cache_(with_clock(options)),
+        verbosity_(settings_.verbosity),
+        detail_(settings_.detail) {}
+
+  [[nodiscard]] const settings& chosen() const noexcept { return settings_; }
+  [[nodiscard]] byte_cache& cache() noexcept { return cache_; }
+  [[nodiscard]] second_clock& clock() noexcept { return clock_; }
+  [[nodiscard]] statistics& stats() noexcept { return statistics_; }
+
+  /// Advances the clock, and does what is due. Returns the microseconds until the next second begins, when the transport
+  /// calls it again.
+  std::uint64_t tick() noexcept;
+  /// Forgets all entries, a second before the time that second_clock::end_after has for this: now for 0, for negative
+  /// numbers, and where that second has begun; never, if it lies before the start. The last flush replaces one to come.
+  void flush(std::int64_t delay) noexcept;
+
+  // The settings that commands change.
+  [[nodiscard]] unsigned verbosity() const noexcept {
+    return verbosity_.load(std::memory_order_relaxed);  // relaxed: a setting
+  }
+  void set_verbosity(unsigned level) noexcept { verbosity_.store(level, std::memory_order_relaxed); }
+  [[nodiscard]] bool detail() const noexcept {
+    return detail_.load(std::memory_order_relaxed);  // relaxed: a setting
+  }
+  void set_detail(bool on) noexcept { detail_.store(on, std::memory_order_relaxed); }
+
+  // Set by the transport before commands run, if it has them.
+  std::function<void()> stop;  ///< what the command shutdown does
+  std::function<void(output&)> list_connections;
+  /// Called with each command at a verbosity of 2: the number of its session, and its line.
+  std::function<void(int, std::string_view)> log;
+  // Shown by statistics.
+  std::atomic<std::uint64_t> connections{0};
+  std::atomic<bool> accepting{true};
+  std::atomic<std::size_t> buffered{0};  // bytes of the buffers of connections
+
+ private:
+  [[nodiscard]] cache_options with_clock(cache_options options) const noexcept {
+    options.clock = &clock_.seconds();
+    return options;
+  }
+
+  settings settings_;
+  second_clock clock_;
+  byte_cache cache_;
+  statistics statistics_{cache_};
+  std::atomic<unsigned> verbosity_;
+  std::atomic<bool> detail_;
+  std::atomic<std::uint32_t> flush_due_{0};  // 0: none is
+};
+
+}  // namespace espalier::memcached

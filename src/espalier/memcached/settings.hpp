@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace espalier::memcached {
+
+/// The memcached whose protocol this is. Clients conclude from a server's version what it can do, and read it to the end
+/// of the line.
+inline constexpr std::string_view spoken_version = "1.6.45";
+
+/// What carries the protocol. Commands only show it.
+struct transport_settings {
+  unsigned threads = 4;
+  unsigned connections = 1024;
+  bool rejects_at_limit = true;  ///< false: connections wait until another one closes
+  unsigned requests_per_turn = 20;
+  std::size_t buffers = std::size_t{64}
+                        << 20U;  ///< bytes of all connections together, in addition to the cache
+  int backlog = 1024;
+  unsigned idle_timeout = 0;  ///< seconds; 0: none
+  int port = 11211;           ///< 0: none, -1: any free one
+  std::string listen;         ///< host[:port],...; empty: all addresses
+  std::string unix_path;
+  unsigned unix_mask = 0700;
+  std::string protocol = "auto-negotiate";
+};
+
+/// What commands obey.
+struct settings {
+  std::string version = "0.0.0";  ///< Espalier's own
+  std::size_t replies_at_once = std::size_t{1}
+                                << 20U;  ///< bytes of replies that are sent before more are made
+  bool versions = true;                  ///< of values, which gets shows and cas compares
+  bool flushes = true;
+  bool shuts_down = false;
+  bool test_clock = false;
+  bool detail = false;
+  char prefix_end = ':';
+  unsigned verbosity = 0;
+  transport_settings transport;
+};
+
+}  // namespace espalier::memcached

@@ -1,0 +1,203 @@
+// Commands that store a value: set and its kind, ms, incr, decr and ma.
+
+#include <array>
+
+#include "espalier/memcached/execute.hpp"
+
+namespace espalier::memcached {
+namespace {
+
+constexpr std::string_view no_memory = "SERVER_ERROR out of memory storing object";
+
+/// What incr, decr and ma do with an entry.
+struct calculation {
+  enum class result : std::uint8_t { done, made, missing, not_a_number, mismatch };
+  result is = result::missing;
+  std::uint32_t end_before = cache_entry::never;
+  std::size_t length = 0;
+  std::array<char, 20> digits;
+
+  [[nodiscard]] std::string_view text() const noexcept { return {digits.data(), length}; }
+  void set(std::uint64_t number) noexcept {
+    length = static_cast<std::size_t>(put(digits.data(), number) - digits.data());
+  }
+
+  [[nodiscard]] cache_change decide(const command& c, const cache_entry* now, bool matches) noexcept {
+    const auto keep = [this](result because) {
+      is = because;
+      return cache_change{};
+    };
+    cache_change made{.what = cache_change::kind::store, .version = c.new_version};
+    if (now == nullptr) {
+      if (!c.has('N')) return keep(result::missing);
+      is = result::made;
+      end_before = cache_entry::never;
+      set(c.initial);
+      made.value_bytes = length;
+      made.expires = end_by_flags(c, end_before, true);
+      return made;
+    }
+    if (now->value.empty()) return keep(result::not_a_number);
+    if (!matches) return keep(result::mismatch);
+    std::uint64_t number = 0;
+    if (!read_number(now->value.substr(0, now->value.find_last_not_of(' ') + 1), number))
+      return keep(result::not_a_number);
+    is = result::done;
+    end_before = now->expires;
+    set(!c.decreases ? number + c.delta : number < c.delta ? 0 : number - c.delta);
+    made.value_bytes = length;
+    made.flags = now->flags;
+    made.expires = c.what == verb::meta_calculate ? end_by_flags(c, now->expires, false) : now->expires;
+    made.stale = now->stale;
+    made.claimed = now->claimed;
+    return made;
+  }
+};
+
+}  // namespace
+
+/// What becomes of the entry, and of the reply.
+cache_change executor::decide_store(const command& c, const cache_entry* now,
+                                    store_result& r) const noexcept {
+  cache_change made{kind::store, c.value.size(), c.flags, c.end, c.new_version};
+  const auto keep = [&r](stored because) {
+    r.is = because;
+    return cache_change{};
+  };
+  r = {.size = c.value.size()};
+  switch (c.mode) {
+    case store_mode::set:
+      break;
+    case store_mode::add:
+      if (now != nullptr) return keep(stored::not_stored);
+      break;
+    case store_mode::replace:
+      if (now == nullptr) return keep(stored::not_stored);
+      break;
+    case store_mode::compare:
+      if (now == nullptr) return keep(stored::not_found);
+      if (matches(*now, c.version)) break;
+      if (!c.has('I') || c.version == 0 || c.version > now->version) return keep(stored::exists);
+      made.expires = now->expires;
+      made.stale = true;
+      made.claimed = now->claimed;
+      break;
+    case store_mode::append:
+    case store_mode::prepend:
+      if (now == nullptr) {
+        if (!c.has('N')) return keep(stored::not_stored);
+        made.expires = c.end_if_new;
+        break;
+      }
+      if (c.has('C') && c.version != 0 && !matches(*now, c.version)) return keep(stored::exists);
+      r.size = made.value_bytes = now->value.size() + c.value.size();
+      made.flags = now->flags;
+      made.expires = now->expires;
+      break;
+  }
+  return made;
+}
+
+executor::store_result executor::store(const command& c) {
+  store_result r;
+  const auto decide = [&](const cache_entry* now) { return decide_store(c, now, r); };
+  const auto fill = [&c](char* value, const cache_entry* now) {
+    const bool joins = now != nullptr && (c.mode == store_mode::append || c.mode == store_mode::prepend);
+    const std::string_view old = joins ? now->value : std::string_view();
+    if (c.mode == store_mode::prepend)
+      put(put(value, c.value), old);
+    else
+      put(put(value, old), c.value);
+  };
+  const cache_changed changed =
+      turn_.value ? cache_.change(key_of(c), decide, turn_.value) : cache_.change(key_of(c), decide, fill);
+  counters_.add(counted::set_commands);
+  if (c.mode == store_mode::compare)
+    counters_.add(r.is == stored::done        ? counted::cas_hits
+                  : r.is == stored::not_found ? counted::cas_misses
+                                              : counted::cas_mismatches);
+  if (changed.outcome == cache_outcome::too_large) r.is = stored::not_stored;
+  if (changed.outcome == cache_outcome::out_of_memory) r.is = no_room(c);
+  if (r.is == stored::done) r.version = changed.version;
+  return r;
+}
+
+executor::stored executor::no_room(const command& c) {
+  counters_.add(counted::out_of_memory);
+  if (c.what == verb::meta_store || c.mode == store_mode::set) drop(c);
+  return stored::no_memory;
+}
+
+void executor::classic_store(const command& c) {
+  static constexpr std::array<std::string_view, 5> replies{"STORED", "EXISTS", "NOT_FOUND", "NOT_STORED",
+                                                           no_memory};
+  if (service_.detail()) count_prefix(c.key, statistics::prefix_count::set);
+  reply(c, replies[static_cast<std::size_t>(store(c).is)]);
+}
+
+void executor::meta_store(const command& c) {
+  static constexpr std::array<std::string_view, 5> replies{"HD", "EX", "NF", "NS", no_memory};
+  const store_result r = store(c);
+  if (r.is == stored::done && c.quiet) return;
+  char* at = meta_room(c);
+  if (at == nullptr) return;
+  at = put(at, replies[static_cast<std::size_t>(r.is)]);
+  for (std::size_t i = 0; i < c.shown_flags && r.is != stored::no_memory; ++i) {
+    if (c.shown[i] == 'O') at = put_opaque(at, c);
+    if (c.shown[i] == 'k') at = put_key(at, c);
+    if (c.shown[i] == 'c') at = put_flag(at, 'c', version_of(r.version));
+    if (c.shown[i] == 's') at = put_flag(at, 's', r.size);
+  }
+  out_.wrote(put(at, "\r\n"));
+}
+
+void executor::calculate(const command& c) {
+  using result = calculation::result;
+  calculation r;
+  const cache_changed changed = cache_.change(
+      key_of(c),
+      [&](const cache_entry* now) {
+        const bool compares = now != nullptr && c.has('C') && c.version != 0;
+        return r.decide(c, now, !compares || matches(*now, c.version));
+      },
+      [&](char* value, const cache_entry*) { put(value, r.text()); });
+  const bool is_meta = c.what == verb::meta_calculate;
+  const auto say = [&](std::string_view line) {
+    if (is_meta || !c.quiet) out_ << line << "\r\n";
+  };
+  if (changed.outcome != cache_outcome::done) return say("SERVER_ERROR out of memory");
+  if (r.is == result::done) counters_.add(c.decreases ? counted::decr_hits : counted::incr_hits);
+  if (r.is == result::missing) counters_.add(c.decreases ? counted::decr_misses : counted::incr_misses);
+  if (r.is == result::not_a_number)
+    return say("CLIENT_ERROR cannot increment or decrement non-numeric value");
+  const bool fails = r.is == result::missing || r.is == result::mismatch;
+  if (!is_meta) return say(fails ? "NOT_FOUND" : r.text());
+  if (fails) return put_status(c, r.is == result::missing ? "NF" : "EX");
+  if (c.quiet) return;
+  char* at = meta_room(c);
+  if (at == nullptr) return;
+  at = c.has('v') ? put(put(at, "VA "), r.length) : put(at, "HD");
+  std::uint32_t end = r.end_before;
+  for (std::size_t i = 0; i < c.shown_flags; ++i) {
+    if (c.shown[i] == 'T') end = c.end;
+    if (c.shown[i] == 'N' && r.is == result::made) end = c.end_if_new;
+    if (c.shown[i] == 't') at = put_end(at, end);
+    if (c.shown[i] == 'c') at = put_flag(at, 'c', version_of(changed.version));
+    if (c.shown[i] == 'O') at = put_opaque(at, c);
+    if (c.shown[i] == 'k') at = put_key(at, c);
+  }
+  at = put(at, "\r\n");
+  if (c.has('v')) at = put(put(at, r.text()), "\r\n");
+  out_.wrote(at);
+}
+
+/// A store that has no room for its value, of which the rest is skipped.
+void executor::refuse_value(const command& c) {
+  static_cast<void>(no_room(c));
+  if (c.what == verb::meta_store)
+    out_ << no_memory << "\r\n";
+  else
+    reply(c, no_memory);
+}
+
+}  // namespace espalier::memcached
