@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <ostream>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +38,11 @@ struct exchange {
   friend void PrintTo(const exchange& e, std::ostream* out) { *out << e.name; }
 };
 
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> all;
+  for (const auto part : std::views::split(list, '|')) all.emplace_back(part.begin(), part.end());
+  return all;
+}
 std::string many(std::size_t n, char c) { return std::string(n, c); }
 std::string times(unsigned n, const std::string& text) { return n == 0 ? "" : text + times(n - 1, text); }
 
@@ -353,6 +360,9 @@ const std::vector<exchange>& exchanges() {
            times(4, "ERROR\r\n") +
            "OK\r\nOK\r\nBADCLASS invalid class id\r\nOK\r\nCLIENT_ERROR bad command line format\r\nOK\r\n"
            "CLIENT_ERROR sleep must be one second or less\r\nOK\r\nOK\r\n"},
+      {"names_are_whole",
+       "replace" + many(256, 'x') + " k 0 0 1\r\nprependx k 0 0 1\r\nmgx k\r\nge k\r\nmn\r\n",
+       times(4, "ERROR\r\n") + "MN\r\n"},
       {"dumps_of_commands",
        "set a%~b 0 0 1\r\nx\r\nlru_crawler mgdump all\r\ndelete a%~b\r\nms YWIgYwo= 1 b\r\nx\r\nset gone 0 "
        "-1 "
@@ -719,67 +729,65 @@ TEST(protocol, statistics) {
       "cas k 0 0 1 77\r\n1\r\ncas none 0 0 1 1\r\n1\r\nmg k\r\nmg k T0\r\ndelete k\r\nset k 0 0 "
       "1\r\n1\r\nflush_all 0\r\nset k 0 0 1\r\n1\r\nme k\r\n");
   const std::string general = c.ask("stats\r\n");
-  for (const char* const line : {"cmd_get 3",
-                                 "get_hits 2",
-                                 "get_misses 1",
-                                 "cmd_set 5",
-                                 "incr_hits 1",
-                                 "incr_misses 1",
-                                 "decr_hits 1",
-                                 "decr_misses 1",
-                                 "delete_hits 1",
-                                 "delete_misses 1",
-                                 "cmd_touch 3",
-                                 "touch_hits 2",
-                                 "touch_misses 1",
-                                 "cas_badval 1",
-                                 "cas_misses 1",
-                                 "cas_hits 0",
-                                 "cmd_flush 1",
-                                 "cmd_meta 1",
-                                 "limit_maxbytes 4194304",
-                                 "threads 4",
-                                 "pointer_size 64",
-                                 "version 1.6.45",
-                                 "evictions 0"})
+  for (const std::string& line : split(
+           "cmd_get 3|get_hits 2|get_misses 1|cmd_set 5|incr_hits 1|incr_misses 1|decr_hits 1|decr_misses 1|"
+           "delete_hits 1|delete_misses 1|cmd_touch 3|touch_hits 2|touch_misses 1|cas_badval 1|cas_misses 1|"
+           "cas_hits 0|cmd_flush 1|cmd_meta 1|limit_maxbytes 4194304|threads 4|pointer_size 64|"
+           "version 1.6.45|evictions 0"))
     EXPECT_THAT(general, HasSubstr(std::string("STAT ") + line + "\r\n"));
   EXPECT_THAT(general, testing::EndsWith("\r\nSTAT espalier 0.0.0\r\nEND\r\n"));
   // What a Prometheus exporter of memcached reads.
-  for (const char* const name : {"uptime",
-                                 "time",
-                                 "version",
-                                 "rusage_user",
-                                 "rusage_system",
-                                 "bytes",
-                                 "curr_items",
-                                 "total_items",
-                                 "bytes_read",
-                                 "bytes_written",
-                                 "curr_connections",
-                                 "total_connections",
-                                 "rejected_connections",
-                                 "conn_yields",
-                                 "listen_disabled_num",
-                                 "time_in_listen_disabled_us",
-                                 "reclaimed",
-                                 "store_too_large",
-                                 "store_no_memory",
-                                 "accepting_conns"})
+  for (const std::string& name :
+       split("uptime|time|version|rusage_user|rusage_system|bytes|curr_items|total_items|bytes_read|"
+             "bytes_written|curr_connections|total_connections|rejected_connections|conn_yields|"
+             "listen_disabled_num|time_in_listen_disabled_us|reclaimed|store_too_large|store_no_memory|"
+             "accepting_conns"))
     EXPECT_THAT(general, HasSubstr(std::string("STAT ") + name + " "));
   const std::string slabs = c.ask("stats slabs\r\n");
-  for (const char* const name :
-       {"chunk_size", "chunks_per_page", "total_pages", "total_chunks", "used_chunks", "free_chunks",
-        "free_chunks_end", "get_hits", "cmd_set", "delete_hits", "incr_hits", "decr_hits", "cas_hits",
-        "cas_badval", "touch_hits"})
+  for (const std::string& name :
+       split("chunk_size|chunks_per_page|total_pages|total_chunks|used_chunks|free_chunks|free_chunks_end|"
+             "get_hits|cmd_set|delete_hits|incr_hits|decr_hits|cas_hits|cas_badval|touch_hits"))
     EXPECT_THAT(slabs, HasSubstr(std::string("STAT 1:") + name + " "));
   const std::string items = c.ask("stats items\r\n");
-  for (const char* const name : {"number", "evicted", "evicted_nonzero", "evicted_time", "evicted_unfetched",
-                                 "outofmemory", "reclaimed", "expired_unfetched"})
+  for (const std::string& name :
+       split("number|evicted|evicted_nonzero|evicted_time|evicted_unfetched|outofmemory|reclaimed|"
+             "expired_unfetched"))
     EXPECT_THAT(items, HasSubstr(std::string("STAT items:1:") + name + " "));
   EXPECT_THAT(c.ask("stats  settings\r\n"), HasSubstr("STAT maxconns 1024\r\n"));
   EXPECT_EQ(c.ask("stats conns\r\n"), "END\r\n");
   EXPECT_EQ(c.ask("stats reset\r\n"), "RESET\r\n");
   EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT cmd_get 0\r\n"));
+}
+
+TEST(protocol, a_command_is_parsed_without_a_cache) {
+  const second_clock clock;
+  std::array<command, 4> commands;
+  std::vector<std::string_view> keys;
+  incomplete_command first;
+  const auto parse = [&](std::string_view input, std::size_t largest) {
+    return parse_commands(input, commands, {clock, largest}, keys, first);
+  };
+  ASSERT_EQ(parse("get a b\r\nms k 3 T9 MA\r\nabc\r\nset k 0 0 3\r\nab", 4), 2U);
+  EXPECT_THAT(keys, testing::ElementsAre("a", "b"));
+  EXPECT_EQ(commands[1].what, verb::meta_store);
+  EXPECT_EQ(commands[1].mode, store_mode::append);
+  EXPECT_EQ(commands[1].key, "k");
+  EXPECT_EQ(commands[1].value, "abc");
+  EXPECT_EQ(commands[1].end, clock.now() + 9);
+  ASSERT_EQ(parse("set k 0 0 3\r\nab", 4), 0U);
+  EXPECT_EQ(first.wanted, 18U);
+  ASSERT_EQ(parse("set k 0 0 3\r\nabc\r\n", 3), 1U);
+  EXPECT_EQ(commands[0].what, verb::refused);
+}
+
+TEST(protocol, the_log_has_each_command_and_its_session) {
+  conversation c;
+  std::string log;
+  c.shared.log = [&log](int number, std::string_view line) {
+    log += std::to_string(number) + ':' + std::string(line) + '\n';
+  };
+  c.say("mn\r\nverbosity 2\r\nmn\r\nset k 0 0 30000\r\n" + many(30'000, 'x') + "\r\nget k none\r\n");
+  EXPECT_EQ(log, "-1:mn\n-1:set k 0 0 30000\n-1:get k none\n");
 }
 
 TEST(protocol, gets_of_what_has_ended_or_was_flushed_are_counted) {
@@ -936,63 +944,12 @@ TEST(protocol, a_dump_of_entries_waits_for_its_reader) {
 }
 
 TEST(protocol, commands_at_random_do_not_depend_on_how_they_are_cut) {
-  const std::vector<std::string> pieces{"get ",
-                                        "gets ",
-                                        "gat 5 ",
-                                        "set ",
-                                        "add ",
-                                        "cas ",
-                                        "append ",
-                                        "mg ",
-                                        "ms ",
-                                        "md ",
-                                        "ma ",
-                                        "me ",
-                                        "mn",
-                                        "incr ",
-                                        "decr ",
-                                        "touch ",
-                                        "delete ",
-                                        "k ",
-                                        "a ",
-                                        "b",
-                                        "1 ",
-                                        "0 ",
-                                        "3 ",
-                                        "-1 ",
-                                        "noreply",
-                                        "\r\n",
-                                        "\r\n",
-                                        "\r\n",
-                                        "\n",
-                                        "abc",
-                                        " ",
-                                        "v ",
-                                        "q ",
-                                        "N5 ",
-                                        "T9 ",
-                                        "R30 ",
-                                        "I ",
-                                        "MA ",
-                                        "C5 ",
-                                        "E7 ",
-                                        "b ",
-                                        "YQ== ",
-                                        "O12 ",
-                                        "k",
-                                        "x",
-                                        "stats detail dump\r\n",
-                                        "flush_all",
-                                        "verbosity 0\r\n",
-                                        "lru_crawler metadump all\r\n",
-                                        "\x01",
-                                        "\xff",
-                                        "99999999999",
-                                        "set k 0 0 3\r\nabc\r\n",
-                                        "ms k 3 T5\r\nabc\r\n",
-                                        "set n 0 0 1\r\n5\r\n",
-                                        "mg k v c t\r\n",
-                                        "debugtime 1\r\n"};
+  const std::vector<std::string> pieces = split(
+      "get |gets |gat 5 |set |add |cas |append |mg |ms |md |ma |me |mn|incr |decr |touch |delete |k |"
+      "a |b|1 |0 |3 |-1 |noreply|\r\n|\r\n|\r\n|\n|abc| |v |q |N5 |T9 |R30 |I |MA |C5 |E7 |b |YQ== |"
+      "O12 |k|x|stats detail dump\r\n|flush_all|verbosity 0\r\n|lru_crawler metadump all\r\n|\x01|\xff|"
+      "99999999999|set k 0 0 3\r\nabc\r\n|ms k 3 T5\r\nabc\r\n|set n 0 0 1\r\n5\r\n|mg k v c t\r\n|"
+      "debugtime 1\r\n");
   std::size_t replied = 0;
   for (std::uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
     measure::random_generator random(9009, seed);

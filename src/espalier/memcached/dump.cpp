@@ -1,10 +1,11 @@
-#include "espalier/memcached/dump.hpp"
+// All entries, or all keys, as the commands lru_crawler and stats cachedump show them.
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "espalier/memcached/base64.hpp"
+#include "espalier/memcached/execute.hpp"
 
 namespace espalier::memcached {
 namespace {

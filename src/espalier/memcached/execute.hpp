@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/memcached/dump.hpp"
 #include "espalier/memcached/parse.hpp"
 #include "espalier/memcached/service.hpp"
 
-// Executes commands over the cache, and writes their replies: execute.cpp, look_up.cpp, store.cpp and administer.cpp.
+// Executes commands over the cache, and writes their replies: execute.cpp, look_up.cpp, store.cpp, administer.cpp and
+// dump.cpp.
 
 namespace espalier::memcached {
 
@@ -23,6 +23,8 @@ enum class step : std::uint8_t {
   send,     ///< send the output first, for there is much of it, then pass the rest again
   close,    ///< send the output, then close
 };
+
+enum class dump_format : std::uint8_t { properties, commands };  ///< lines of metadump, or of mgdump
 
 /// What a session keeps from one turn to the next for its commands.
 struct turn {
@@ -38,6 +40,7 @@ struct turn {
   std::size_t dump_place = 0;
 };
 
+/// Executes the commands of one session in one turn.
 class executor {
  public:
   /// The most commands whose memory is requested at once.
@@ -150,6 +153,14 @@ inline char* put_opaque(char* at, const command& c) noexcept {
   return put(at, c.opaque);
 }
 char* put_key(char* at, const command& c) noexcept;
+
+// dump.cpp
+
+/// The rows of `stats cachedump`: at most `most` keys, or all for 0, as far as two megabytes hold them.
+void show_keys(service& of, output& out, std::uint64_t most);
+/// The next entries of a dump, not many: what a client does not read does not pile up. `place` is 0 at first. False: the
+/// dump has ended, and the line that says so was written.
+bool show_entries(service& of, output& out, dump_format as, std::size_t& place);
 
 /// The end of an entry after the flags T and N, of which the later one counts.
 [[nodiscard]] std::uint32_t end_by_flags(const command& c, std::uint32_t end, bool is_new) noexcept;

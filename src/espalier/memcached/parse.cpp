@@ -88,22 +88,6 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
       case 'O':
         c.opaque = word;
         break;
-      case 'k':
-      case 's':
-      case 't':
-      case 'c':
-      case 'f':
-      case 'l':
-      case 'h':
-        break;
-      case 'P':
-      case 'L':
-      case 'v':
-      case 'u':
-      case 'q':
-      case 'x':
-      case 'I':
-        continue;
       case 'F':
         if (!read_number(argument, c.flags)) wrong = wrong.empty() ? bad_format : wrong;
         continue;
@@ -123,7 +107,9 @@ std::string_view read_flags(words& line, unsigned words_before, command& c, cons
         if (!read_number(argument, c.delta)) wrong = "CLIENT_ERROR invalid numeric delta value";
         continue;
       default:
-        return ended_by("CLIENT_ERROR invalid flag");
+        if ((command::bits("PLvuqxI") & command::bit(flag)) != 0) continue;
+        if ((command::bits("kstcflh") & command::bit(flag)) == 0)
+          return ended_by("CLIENT_ERROR invalid flag");
     }
     c.shown[c.shown_flags++] = flag;
   }
@@ -199,10 +185,11 @@ bool read_value_bytes(std::string_view word, std::size_t& bytes) noexcept {
   return true;
 }
 
-/// The size of a name and its first four letters.
+/// The size of a name and its letters; 0 if it has more than any command that is named here.
 constexpr std::uint64_t tag(std::string_view name) noexcept {
   std::uint64_t t = name.size();
-  for (const char c : name.substr(0, 4)) t = t << 8U | static_cast<unsigned char>(c);
+  if (t > 7) return 0;
+  for (const char c : name) t = t << 8U | static_cast<unsigned char>(c);
   return t;
 }
 
@@ -291,26 +278,20 @@ class parser {
       case tag("decr"):
         return calculate(true);
       case tag("replace"):
-        if (name == "replace") return store(store_mode::replace);
-        break;
+        return store(store_mode::replace);
       case tag("append"):
-        if (name == "append") return store(store_mode::append);
-        break;
+        return store(store_mode::append);
       case tag("prepend"):
-        if (name == "prepend") return store(store_mode::prepend);
-        break;
+        return store(store_mode::prepend);
       case tag("touch"):
-        if (name == "touch") return touch();
-        break;
+        return touch();
       case tag("delete"):
-        if (name == "delete") return erase();
-        break;
+        return erase();
       default:
-        break;
+        c_.what = verb::other;
+        c_.is_last = true;
+        return header_;
     }
-    c_.what = verb::other;
-    c_.is_last = true;
-    return header_;
   }
 
   std::size_t binary() {

@@ -104,6 +104,11 @@ struct command {
   [[nodiscard]] static constexpr std::uint64_t bit(char flag) noexcept {
     return std::uint64_t{1} << static_cast<unsigned>(flag - 'A');
   }
+  [[nodiscard]] static consteval std::uint64_t bits(std::string_view flags) noexcept {
+    std::uint64_t all = 0;
+    for (const char flag : flags) all |= bit(flag);
+    return all;
+  }
   [[nodiscard]] bool has(char flag) const noexcept { return (given & bit(flag)) != 0; }
 
   void refuse(std::string_view with) noexcept {

@@ -32,10 +32,25 @@ class service {
 
   /// Advances the clock, and does what is due. Returns the microseconds until the next second begins, when the transport
   /// calls it again.
-  std::uint64_t tick() noexcept;
+  std::uint64_t tick() noexcept {
+    const std::uint64_t left = clock_.advance();
+    // relaxed: the cache orders its flush
+    std::uint32_t due = flush_due_.load(std::memory_order_relaxed);
+    if (due != 0 && due <= clock_.now() &&
+        flush_due_.compare_exchange_strong(due, 0, std::memory_order_relaxed))
+      cache_.flush();
+    // A minute for a gigabyte, and at most 16 MiB of memory to walk at once.
+    cache_.reclaim_ended(64);
+    return left;
+  }
   /// Forgets all entries, a second before the time that second_clock::end_after has for this: now for 0, for negative
   /// numbers, and where that second has begun; never, if it lies before the start. The last flush replaces one to come.
-  void flush(std::int64_t delay) noexcept;
+  void flush(std::int64_t delay) noexcept {
+    const std::uint32_t now = clock_.now();
+    const std::uint32_t due = delay > 0 ? clock_.end_after(delay) - 1 : now;
+    flush_due_.store(due > now ? due : 0, std::memory_order_relaxed);  // relaxed: the cache orders its flush
+    if (due != 0 && due <= now) cache_.flush();
+  }
 
   // The settings that commands change.
   [[nodiscard]] unsigned verbosity() const noexcept {

@@ -13,18 +13,11 @@ namespace espalier::memcached {
 namespace {
 
 /// What the cache counts from its start.
-constexpr std::array counted_by_cache{&cache_statistics::stored,
-                                      &cache_statistics::found_expired,
-                                      &cache_statistics::found_flushed,
-                                      &cache_statistics::evictions,
-                                      &cache_statistics::evicted_unfetched,
-                                      &cache_statistics::evicted_with_end,
-                                      &cache_statistics::expired,
-                                      &cache_statistics::expired_unfetched,
-                                      &cache_statistics::evicting,
-                                      &cache_statistics::walks,
-                                      &cache_statistics::walked,
-                                      &cache_statistics::walked_ended};
+using all = cache_statistics;
+constexpr std::array<std::uint64_t all::*, 12> counted_by_cache{
+    {&all::stored, &all::found_expired, &all::found_flushed, &all::evictions, &all::evicted_unfetched,
+     &all::evicted_with_end, &all::expired, &all::expired_unfetched, &all::evicting, &all::walks,
+     &all::walked, &all::walked_ended}};
 
 /// Writes rows of statistics.
 class rows : public statistics::totals {
