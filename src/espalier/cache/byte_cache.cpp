@@ -132,181 +132,251 @@ byte_cache::hold::~hold() {
   if (of_ != nullptr) of_->state_->large.drop(extent_);
 }
 
-cache_changed byte_cache::apply(const hashed_key& key, const erased_change& change) {
+/// One change of a key, in steps. All but make_room() run under the lock of the key.
+class byte_cache::one_change {
+ public:
+  one_change(byte_cache& of, const hashed_key& key, const erased_change& asked) noexcept
+      : s_(*of.state_), key_(key), asked_(asked) {}
+  one_change(const one_change&) = delete;
+  one_change& operator=(const one_change&) = delete;
+  ~one_change() { free_room(); }
+
+  [[nodiscard]] const cache_changed& result() const noexcept { return result_; }
+
+  /// Finds the entry. One that has ended is unlinked.
+  void seek() {
+    found_ = s_.entries.find_locked(key_.hash,
+                                    [&](location where) { return s_.log.entry_at(where).has_key(key_.key); });
+    old_ = found_.at == nullptr ? nullptr : &s_.log.entry_at(table::location_in(found_.word));
+    second_ = s_.now();
+    if (old_ == nullptr) return;
+    if (!s_.is_gone(*old_, second_)) {
+      seen_ = old_->seen(second_);
+      return;
+    }
+    s_.count_gone(*old_);
+    s_.drop_ended(*old_, found_, key_.hash, guard_to_leave());
+    old_ = nullptr;
+  }
+
+  /// Asks what becomes of the entry, and does so. False: an entry has to be written, which needs room.
+  [[nodiscard]] bool decide() {
+    wanted_ = asked_.decide(asked_.decider, current());
+    result_ = {cache_outcome::done, wanted_.what, old_ == nullptr ? 0 : seen_.version};
+    version_ = 0;
+    switch (wanted_.what) {
+      case cache_change::kind::keep:
+        return true;
+      case cache_change::kind::erase:
+        if (old_ == nullptr) return true;
+        s_.unlink(*old_, found_, key_.hash, guard_to_leave());
+        result_.version = 0;
+        return true;
+      case cache_change::kind::amend:
+        if (old_ == nullptr || amend_in_place()) return true;
+        break;
+      case cache_change::kind::store:
+        if (asked_.value != nullptr) wanted_.value_bytes = asked_.value->value_bytes_;
+        break;
+    }
+    if (wanted_.value_bytes + key_.key.size() > s_.options.largest_entry) {
+      result_.outcome = cache_outcome::too_large;
+      return true;
+    }
+    return false;
+  }
+
+  /// False: there is no room without an eviction.
+  [[nodiscard]] bool take_room() noexcept {
+    plan();
+    if (is_placed() && extent_ == extents::none) adopt_received();
+    if ((is_large_ ? extent_ != extents::none : where_ != 0) && room_bytes_ == bytes_) return true;
+    free_room();
+    room_bytes_ = bytes_;
+    if (is_large_)
+      extent_ = s_.large.allocate(entry::longest_head + bytes_);
+    else
+      where_ = s_.log.allocate(bytes_, in_, lifetime_);
+    return has_room();
+  }
+
+  /// Evicts, without the lock of the key. The change begins again then. False: there is nothing to evict.
+  [[nodiscard]] bool make_room() noexcept {
+    guard_.reset();
+    try {
+      const std::lock_guard evicting(s_.mutex);
+      if (is_large_)
+        extent_ = s_.allocate_large(entry::longest_head + bytes_);
+      else
+        where_ = s_.allocate(bytes_, in_, lifetime_);
+    } catch (const std::bad_alloc&) {  // there is no room
+    }
+    return has_room();
+  }
+
+  /// Writes the entry into the room, and publishes it. True: its key is new.
+  [[nodiscard]] bool write() {
+    if (old_ != nullptr) static_cast<void>(guard_to_leave());
+    if (version_ == 0) version_ = s_.next_version();
+    std::byte* const at = room();
+    entry& made = entry::make(at, shape_, key_.key, wanted_, version_, second_);
+    if (wanted_.what == cache_change::kind::amend)
+      seen_.value.copy(made.value(), seen_.value.size());
+    else if (!is_placed())
+      asked_.fill(asked_.filler, made.value(), current());
+    const location where = s_.log.location_of(at);
+    if (is_large_) {
+      s_.large.list(std::exchange(extent_, extents::none), in_, s_.next_age());
+    } else {
+      where_ = 0;
+      s_.log.complete(where, bytes_, wanted_.expires);
+    }
+    result_.version = wanted_.version != 0 ? wanted_.version : version_;
+    if (old_ != nullptr) {
+      table::replace(*found_.at, table::word_of(key_.hash, where, table::frequency_in(found_.word)));
+      s_.leave(*old_, table::location_in(found_.word), guard_to_leave());
+      return false;
+    }
+    s_.entries.insert(key_.hash, table::word_of(key_.hash, where, 0));
+    s_.entries.count(1);
+    return true;
+  }
+
+ private:
+  [[nodiscard]] const cache_entry* current() const noexcept { return old_ == nullptr ? nullptr : &seen_; }
+  [[nodiscard]] bool has_room() const noexcept { return where_ != 0 || extent_ != extents::none; }
+  /// Whether the value lies where it was received.
+  [[nodiscard]] bool is_placed() const noexcept {
+    return asked_.value != nullptr && wanted_.what == cache_change::kind::store;
+  }
+
+  /// The guard that an old entry in an extent needs to leave; null for others.
+  [[nodiscard]] epoch_domain::guard* guard_to_leave() {
+    if (!old_->is_in_extent()) return nullptr;
+    if (!guard_) {
+      guard_.emplace(s_.domain.pin());
+      guard_->reserve(1);
+    }
+    return &*guard_;
+  }
+
+  /// False: the entry is written again, with a place for what it lacks.
+  [[nodiscard]] bool amend_in_place() noexcept {
+    cache_change& c = wanted_;
+    if (c.version == 0 && (c.expires == seen_.expires || (old_->marks() & caching::has_end) != 0)) {
+      old_->set_marks(c.stale, c.claimed);
+      if (c.expires != seen_.expires) {
+        // In this order: what walks the segment sees the end, or notes nothing after it.
+        old_->set_end(c.expires);
+        if (!old_->is_in_extent()) s_.log.note_end(table::location_in(found_.word), c.expires);
+      }
+      return true;
+    }
+    c.value_bytes = seen_.value.size();
+    c.flags = seen_.flags;
+    if (c.version == 0) {
+      version_ = old_->version();
+      if ((old_->marks() & caching::has_own_version) != 0) c.version = seen_.version;
+    }
+    return false;
+  }
+
+  /// The shape of the entry to write, and where it belongs.
+  void plan() noexcept {
+    const cache_change& c = wanted_;
+    shape_ = {key_.key.size(), c.value_bytes, 0};
+    if (c.stale) shape_.marks |= caching::is_stale;
+    if (c.claimed) shape_.marks |= caching::is_claimed;
+    if (c.flags != 0) shape_.marks |= caching::has_flags;
+    if (c.expires != cache_entry::never) shape_.marks |= caching::has_end;
+    if (c.version != 0) shape_.marks |= caching::has_own_version;
+    if (c.what == cache_change::kind::amend && seen_.fetched) shape_.marks |= caching::is_fetched;
+    is_large_ = is_placed() || entry::bytes_of(shape_) > s_.log.largest_inside();
+    if (is_large_) shape_.marks |= caching::is_large | caching::has_end;
+    bytes_ = is_large_ ? key_.key.size() + c.value_bytes : entry::bytes_of(shape_);
+    lifetime_ = caching::lifetime_of(c.expires, second_);
+    // A new value takes the place of the old one; a new key shows whether it was evicted lately.
+    if (old_ != nullptr) {
+      // relaxed: the lock orders it
+      in_ = old_->is_in_extent()
+                ? s_.large[s_.large.index_of(old_)].in
+                : s_.log.segment_of(table::location_in(found_.word)).in.load(std::memory_order_relaxed);
+    } else if (!std::exchange(has_asked_, true)) {
+      in_ = s_.evicted.take(key_.hash) ? queue::proven : queue::fresh;
+    }
+  }
+
+  void adopt_received() noexcept {
+    free_room();
+    room_bytes_ = bytes_;
+    extent_ = asked_.value->extent_;
+    // relaxed: a count
+    s_.bytes_received.fetch_sub(s_.large.bytes_of(extent_), std::memory_order_relaxed);
+    asked_.value->of_ = nullptr;
+  }
+
+  void free_room() noexcept {
+    if (where_ != 0) {
+      entry::make_filler(s_.log.at(where_), room_bytes_);
+      // In this order: what is complete may be emptied, and used again.
+      s_.log.release(where_, room_bytes_);
+      s_.log.complete(std::exchange(where_, 0), room_bytes_, 0);
+    }
+    if (extent_ != extents::none) s_.large.drop(std::exchange(extent_, extents::none));
+  }
+
+  /// Where the entry begins in its room. A large value has its place whatever else its entry has.
+  [[nodiscard]] std::byte* room() noexcept {
+    if (!is_large_) return s_.log.at(where_);
+    const std::size_t from = extents::header_bytes + entry::longest_head - entry::head_bytes(shape_.marks);
+    s_.large[extent_].entry_at = static_cast<std::uint16_t>(from);
+    return s_.large.at(extent_) + from;
+  }
+
+  state& s_;
+  const hashed_key& key_;
+  const erased_change& asked_;
+  cache_changed result_;
+  // What is found.
+  table::found found_;
+  entry* old_ = nullptr;
+  std::uint32_t second_ = 0;
+  cache_entry seen_;  // the old one
+  std::optional<epoch_domain::guard> guard_;
+  // What is to be written.
+  cache_change wanted_;
+  std::uint64_t version_ = 0;
+  caching::entry_shape shape_;
+  bool is_large_ = false;
+  bool has_asked_ = false;  // whether the key was evicted lately
+  std::size_t bytes_ = 0;
+  unsigned lifetime_ = 0;
+  queue in_ = queue::fresh;
+  // Room that is no entry yet, in a segment or an extent.
+  location where_ = 0;
+  std::uint32_t extent_ = extents::none;
+  std::size_t room_bytes_ = 0;
+};
+
+// flatten: each step has this one caller.
+[[gnu::flatten]] cache_changed byte_cache::apply(const hashed_key& key, const erased_change& asked) {
   if (key.key.size() > largest_key) return {cache_outcome::too_large, cache_change::kind::keep, 0};
   state& s = *state_;
-
-  // Room that is not yet an entry.
-  struct room {
-    state& of;
-    location where = 0;
-    std::size_t bytes = 0;
-    unsigned lifetime = 0;
-    std::uint32_t extent = extents::none;
-
-    ~room() { give(); }
-    void give() noexcept {
-      if (where != 0) {
-        entry::make_filler(of.log.at(where), bytes);
-        // In this order: what is complete may be emptied, and used again.
-        of.log.release(where, bytes);
-        of.log.complete(where, bytes, 0);
-        where = 0;
-      }
-      if (extent != extents::none) of.large.drop(std::exchange(extent, extents::none));
-    }
-  } mine{s};
-
-  queue in = queue::fresh;
-  bool has_asked = false;
+  one_change change(*this, key, asked);
   while (true) {
     std::unique_lock held(s.entries.lock_of(key.hash));
-    table::found f = s.entries.find_locked(
-        key.hash, [&](location where) { return s.log.entry_at(where).has_key(key.key); });
-    entry* e = f.at == nullptr ? nullptr : &s.log.entry_at(table::location_in(f.word));
-    std::optional<epoch_domain::guard> guard;
-    const auto may_leave = [&] {
-      if (!e->is_in_extent() || guard) return;
-      guard.emplace(domain_.pin());
-      guard->reserve(1);
-    };
-    const auto leave = [&] { s.leave(*e, table::location_in(f.word), guard ? &*guard : nullptr); };
-    const std::uint32_t second = s.now();
-    if (e != nullptr && s.is_gone(*e, second)) {
-      s.count_gone(*e);
-      may_leave();
-      s.drop_ended(*e, f, key.hash, guard ? &*guard : nullptr);
-      e = nullptr;
-      f = {};
+    change.seek();
+    if (change.decide()) return change.result();
+    if (!change.take_room()) {
+      held.unlock();
+      if (!change.make_room()) return {cache_outcome::out_of_memory, change.result().what, 0};
+      continue;
     }
-    const cache_entry seen = e == nullptr ? cache_entry{} : e->seen(second);
-    const cache_entry* const current = e == nullptr ? nullptr : &seen;
-    cache_change c = change.decide(change.decider, current);
-    cache_changed result{cache_outcome::done, c.what, current == nullptr ? 0 : seen.version};
-
-    if (c.what == cache_change::kind::keep) return result;
-    if (c.what == cache_change::kind::erase) {
-      if (e == nullptr) return result;
-      may_leave();
-      s.unlink(*e, f, key.hash, guard ? &*guard : nullptr);
-      result.version = 0;
-      return result;
+    if (change.write()) {
+      held.unlock();
+      s.entries.grow(s.hash_at());
     }
-    const bool amends = c.what == cache_change::kind::amend;
-    std::uint64_t version = 0;
-    if (amends) {
-      if (e == nullptr) return result;
-      if (c.version == 0 && (c.expires == seen.expires || (e->marks() & caching::has_end) != 0)) {
-        e->set_marks(c.stale, c.claimed);
-        if (c.expires != seen.expires) {
-          // In this order: what walks the segment sees the end, or notes nothing after it.
-          e->set_end(c.expires);
-          if (!e->is_in_extent()) s.log.note_end(table::location_in(f.word), c.expires);
-        }
-        return result;
-      }
-      // The entry is written once more, with a place for what it lacks.
-      c.value_bytes = seen.value.size();
-      c.flags = seen.flags;
-      if (c.version == 0) {
-        version = e->version();
-        if ((e->marks() & caching::has_own_version) != 0) c.version = seen.version;
-      }
-    }
-    const bool is_placed = change.value != nullptr && c.what == cache_change::kind::store;
-    if (is_placed) c.value_bytes = change.value->value_bytes_;
-    if (c.value_bytes + key.key.size() > s.options.largest_entry) {
-      result.outcome = cache_outcome::too_large;
-      return result;
-    }
-
-    caching::entry_shape shape{key.key.size(), c.value_bytes, 0};
-    if (c.stale) shape.marks |= caching::is_stale;
-    if (c.claimed) shape.marks |= caching::is_claimed;
-    if (c.flags != 0) shape.marks |= caching::has_flags;
-    if (c.expires != cache_entry::never) shape.marks |= caching::has_end;
-    if (c.version != 0) shape.marks |= caching::has_own_version;
-    if (amends && seen.fetched) shape.marks |= caching::is_fetched;
-    const bool is_large = is_placed || entry::bytes_of(shape) > s.log.largest_inside();
-    if (is_large) shape.marks |= caching::is_large | caching::has_end;
-    const std::size_t bytes = is_large ? key.key.size() + c.value_bytes : entry::bytes_of(shape);
-    const unsigned lifetime = caching::lifetime_of(c.expires, second);
-    // A new value takes the place of the old one; a new key shows whether it was evicted lately.
-    if (e != nullptr) {
-      const location there = table::location_in(f.word);
-      // relaxed: the lock orders it
-      in = e->is_in_extent() ? s.large[s.large.index_of(e)].in
-                             : s.log.segment_of(there).in.load(std::memory_order_relaxed);
-    } else if (!has_asked) {
-      has_asked = true;
-      in = s.evicted.take(key.hash) ? queue::proven : queue::fresh;
-    }
-    if (is_placed && mine.extent == extents::none) {
-      mine.give();
-      mine.bytes = bytes;
-      mine.extent = change.value->extent_;
-      // relaxed: a count
-      s.bytes_received.fetch_sub(s.large.bytes_of(mine.extent), std::memory_order_relaxed);
-      change.value->of_ = nullptr;
-    }
-    const bool has_room = is_large ? mine.extent != extents::none : mine.where != 0;
-    if (!has_room || mine.bytes != bytes) {
-      mine.give();
-      mine.bytes = bytes;
-      if (is_large)
-        mine.extent = s.large.allocate(entry::longest_head + bytes);
-      else
-        mine.where = s.log.allocate(bytes, in, lifetime);
-      if (mine.where == 0 && mine.extent == extents::none) {
-        held.unlock();
-        guard.reset();
-        try {
-          const std::lock_guard evicting(s.mutex);
-          if (is_large)
-            mine.extent = s.allocate_large(entry::longest_head + bytes);
-          else
-            mine.where = s.allocate(bytes, in, lifetime);
-        } catch (const std::bad_alloc&) {
-          return {cache_outcome::out_of_memory, c.what, 0};
-        }
-        if (mine.where == 0 && mine.extent == extents::none) return {cache_outcome::out_of_memory, c.what, 0};
-        continue;
-      }
-    }
-    if (e != nullptr) may_leave();
-    if (version == 0) version = s.next_version();
-    std::byte* at = nullptr;
-    if (is_large) {
-      // The value has its place whatever else the entry has.
-      const std::size_t from = extents::header_bytes + entry::longest_head - entry::head_bytes(shape.marks);
-      s.large[mine.extent].entry_at = static_cast<std::uint16_t>(from);
-      at = s.large.at(mine.extent) + from;
-    } else {
-      at = s.log.at(mine.where);
-    }
-    entry& made = entry::make(at, shape, key.key, c, version, second);
-    if (amends)
-      seen.value.copy(made.value(), seen.value.size());
-    else if (!is_placed)
-      change.fill(change.filler, made.value(), current);
-    const location where = s.log.location_of(at);
-    if (is_large) {
-      s.large.list(std::exchange(mine.extent, extents::none), in, s.next_age());
-    } else {
-      mine.where = 0;
-      s.log.complete(where, bytes, c.expires);
-    }
-    result.version = c.version != 0 ? c.version : version;
-    if (e != nullptr) {
-      table::replace(*f.at, table::word_of(key.hash, where, table::frequency_in(f.word)));
-      leave();
-      return result;
-    }
-    s.entries.insert(key.hash, table::word_of(key.hash, where, 0));
-    s.entries.count(1);
-    held.unlock();
-    s.entries.grow(s.hash_at());
-    return result;
+    return change.result();
   }
 }
 

@@ -8,7 +8,7 @@
 #include <new>
 #include <string_view>
 
-#include "espalier/cache/byte_cache.hpp"
+#include "espalier/cache/cache_entry.hpp"
 
 // How an entry lies in a segment, or in an extent: 12 bytes, what it has beside a key and a value, the key, the value.
 

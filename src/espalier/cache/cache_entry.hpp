@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace espalier {
+
+/// What a get sees, and what a change begins from. Valid while the visitor or the decision runs.
+struct cache_entry {
+  /// An entry without an end.
+  static constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
+
+  std::string_view value;
+  /// Changes with each change of the value; never 0. No two changes within 2^40 give the same one, but those that name it.
+  std::uint64_t version = 0;
+  std::uint32_t flags = 0;
+  /// The first tick of the cache's clock at which it is gone.
+  std::uint32_t expires = never;
+  /// The tick of the last get, to sixty; of the change that stored it, if none came.
+  std::uint32_t accessed = 0;
+  bool fetched = false;  ///< a get has seen it
+  bool stale = false;    ///< marks of the user
+  bool claimed = false;
+};
+
+/// What becomes of a key.
+struct cache_change {
+  enum class kind : std::uint8_t {
+    keep,   ///< nothing
+    erase,  ///< there is no entry any more
+    amend,  ///< the value stays; expires, stale and claimed are those given here. The version stays if it is 0 here
+    store,  ///< an entry with a new value
+  };
+  kind what = kind::keep;
+  std::size_t value_bytes = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t expires = cache_entry::never;
+  /// 0: the next one.
+  std::uint64_t version = 0;
+  bool stale = false;
+  bool claimed = false;
+};
+
+enum class cache_outcome : std::uint8_t {
+  done,           ///< as decided
+  too_large,      ///< the entry would take more than options allow. Nothing has changed
+  out_of_memory,  ///< no room, and nothing to evict. Nothing has changed
+};
+
+struct cache_changed {
+  cache_outcome outcome = cache_outcome::done;
+  cache_change::kind what = cache_change::kind::keep;
+  /// Of the entry after the change; 0 if there is none.
+  std::uint64_t version = 0;
+};
+
+}  // namespace espalier
