@@ -17,7 +17,7 @@ class listeners {
  public:
   /// Binds what the settings name. Throws usage_error that says which address cannot be bound, and why. A socket file
   /// without a server is replaced; one with a server, and a file that is no socket, are left alone.
-  /// An address that several names have is bound once. One whose family the machine lacks is left out beside others.
+  /// An address that several names have is bound once. One whose family the machine lacks is left out if there are others.
   explicit listeners(const memcached::transport_settings& chosen);
   listeners(const listeners&) = delete;
   listeners& operator=(const listeners&) = delete;

@@ -42,7 +42,7 @@
 #include "espalier/memcached/service.hpp"
 
 // espalier-serve, which `espalier serve` runs: a cache server with memcached's protocol and options. It is a separate
-// program because its memory counts, and that of a program is all that it is linked with.
+// program because everything that a program is linked with takes memory.
 
 namespace espalier::app {
 namespace {
@@ -144,7 +144,7 @@ memcached::settings settings_of(const serve_options& o) {
 
 void warn(const std::string& what) { std::fprintf(stderr, "%s: %s\n", command_name, what.c_str()); }
 
-/// Descriptors for all connections, and what the server has beside them. Where the system allows fewer, there are fewer
+/// Allows descriptors for all connections and for the server itself. Where the system allows fewer, the server takes fewer
 /// connections.
 void allow_descriptors(serve_options& o) {
   const rlim_t others = 2 * rlim_t{o.threads} + 64;
@@ -169,7 +169,7 @@ void allow_descriptors(serve_options& o) {
   o.connections = fewer;
 }
 
-/// Says so where the memory that is allowed is more than there is.
+/// Warns if the limit is above the memory that is available.
 void compare_memory(const serve_options& o) {
   const auto available = hw::available_memory_bytes();
   if (available && *available / mebibyte < o.memory_mb)
@@ -184,7 +184,7 @@ std::unique_ptr<memcached::service> make_service(const serve_options& o, const m
   } catch (const std::bad_alloc&) {
     const auto available = hw::available_memory_bytes();
     throw usage_error(fmt::format(
-        "-m {}: the system does not give so many megabytes{}; give -m less", o.memory_mb,
+        "-m {}: the system does not provide that many megabytes{}; give -m less", o.memory_mb,
         available ? fmt::format(", of which {} are available", *available / mebibyte) : std::string()));
   }
 }
@@ -224,7 +224,7 @@ bool may_remove(const std::string& path) {
   return !is_kept && faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
 }
 
-/// What the new user may not remove stays when the server ends. The next start replaces it.
+/// A file that the new user may not remove stays when the server ends. The next start replaces it.
 void warn_of_what_stays(const serve_options& o, const std::string& option, const std::string& path,
                         std::string_view how) {
   if (!path.empty() && !may_remove(path))
@@ -232,7 +232,7 @@ void warn_of_what_stays(const serve_options& o, const std::string& option, const
                      path, o.user, how));
 }
 
-/// A process in the background. The one that was started ends when the server is ready, or with its status.
+/// A process in the background. The process that was started ends when the server is ready, or with the server's status.
 class background {
  public:
   background() {
@@ -270,7 +270,7 @@ class background {
   int ready_ = -1;
 };
 
-/// Signals that end the server, and come before it can handle them. They find it then, and no file stays.
+/// Holds back the signals that end the server until it can handle them, so that no file stays.
 class signals_that_wait {
  public:
   signals_that_wait() noexcept { set(SIG_BLOCK); }
@@ -294,7 +294,7 @@ void free_buffers_early() noexcept {
 #endif
 }
 
-/// Most of what the start has executed is not executed again. What is comes back from the file.
+/// Drops the pages of code. Most of the start's code does not run again; the kernel reads the pages that do from the file.
 void drop_code_of_start() noexcept {
   dl_iterate_phdr(
       [](dl_phdr_info* object, std::size_t, void*) {
@@ -356,7 +356,7 @@ int main(int argc, char** argv) {
   serve_options options;
   bool serves = false;
   {
-    // It is gone when the server runs.
+    // Freed before the server runs.
     CLI::App parser(serve_description, name);
     parser.failure_message(CLI::FailureMessage::simple);
     declare(parser, options);

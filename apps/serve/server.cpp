@@ -106,7 +106,7 @@ class input_buffer {
   [[nodiscard]] std::string_view content() const noexcept { return {bytes_ + begin_, size_}; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
-  /// Room for so many bytes in all; null if there is no memory.
+  /// Room for `capacity` bytes in all; null if there is no memory.
   [[nodiscard]] char* room(std::size_t capacity) noexcept {
     if (begin_ != 0) std::memmove(bytes_, bytes_ + std::exchange(begin_, 0), size_);
     if (capacity > capacity_) {
@@ -287,7 +287,7 @@ class worker {
     if (!service_.accepting.load(std::memory_order_acquire)) acceptor_.ring();
   }
 
-  /// Counts the buffers of a connection. False: it has much, and all connections together more than they may. It is closed then.
+  /// Counts the buffers of a connection. False: it has large ones, and all connections together exceed the limit. It is closed.
   [[nodiscard]] bool may_buffer(connection& c) {
     constexpr std::size_t little = std::size_t{16} << 10U;
     const std::size_t now = c.input.capacity() + c.replies.capacity();
@@ -377,7 +377,7 @@ class worker {
       constexpr std::size_t few = 2048;
       room = std::exchange(c.sent_large, false) ? few : shared_bytes - held;
     } else {
-      // A large value grows as it comes, and nothing behind it is received.
+      // A large value grows as it comes, and nothing after it is received.
       constexpr std::size_t at_once = std::size_t{2} << 20U;
       std::size_t capacity = std::max(c.input.capacity(), 2 * shared_bytes);
       if (held == capacity) capacity *= 2;

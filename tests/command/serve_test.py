@@ -379,7 +379,7 @@ class Serve(Case):
             ("-c", "0"): "-c is", ("-c", "-1"): "negative", ("-R", "0"): "-R is", ("-b", "0"): "-b is", ("-m", "0"): "-m is",
             ("-m", "x"): "not a whole number", ("-p", "70000"): "up to 65535", ("-I", "1000"): "1k to 128m",
             ("-I", "256m"): "1k to 128m", ("-I", "1g"): "number with k or m", ("-I", "40m"): "half of the memory",
-            ("-m", "1000000000"): "does not give so many megabytes",
+            ("-m", "1000000000"): "does not provide that many megabytes",
             ("-D", "::"): "one character", ("-s", "x", "-a", "999"): "octal", ("-a", "700"): "no effect without --unix-socket",
             ("-l", "no.such.host.invalid"): "cannot listen", ("-l", "127.0.0.1:x"): "no port",
             ("-l", "proto[ascii]:127.0.0.1"): "tags", ("-s", "s" * 200): "at most", ("-s", "none/s"): "No such file",

@@ -454,7 +454,7 @@ std::uint32_t byte_cache::end_after(std::chrono::milliseconds lives) const noexc
     // The second that the clock shows may be over in a moment.
     end = s.now() + 1 + (left + 999) / 1000;
   } else {
-    // The precise clock is never behind the coarse one, by which entries end.
+    // Entries end by the coarse clock, which is never ahead of the precise one.
     const std::uint64_t until = nanoseconds_of(CLOCK_MONOTONIC) - s.began + left * std::micro::den;
     end = (until + tick_nanoseconds - 1) / tick_nanoseconds + 1;
   }

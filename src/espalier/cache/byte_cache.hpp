@@ -16,16 +16,16 @@
 // A cache of byte strings with a limit of memory: what espalier::cache (cache.hpp) is typed over, and what `espalier serve`
 // serves. Link espalier::cache.
 //
-// Threads. Any thread may call anything at any time. A get takes no lock. It stores nothing that other threads read, but a
-// frequency of two bits until that is full, and a time of access once a minute. Changes of a key take turns; each operation
+// Threads. Any thread may call anything at any time. A get takes no lock. It writes to shared memory only to raise a frequency
+// of two bits, until that is full, and to note the time of access, once a minute. Changes of a key take turns; each operation
 // on a key takes effect at one moment (linearizable).
 //
-// Memory. All of it, the table included, stays below the limit: entries lie in segments, one behind the other, and the oldest
-// that no get asked for make room for new ones. A visitor of a get keeps the memory of what it sees; one that blocks makes
-// changes wait, and fail with out_of_memory in the end. A thread's first operation may throw std::bad_alloc, as may a
-// change of an entry with a large value: they keep accounts outside the limit. Nothing has changed then.
+// Memory. All of it, the table included, stays below the limit. Entries lie in segments, in the order in which they were stored.
+// The oldest ones that no get asked for make room for new ones. A visitor of a get keeps the memory of what it sees. A visitor
+// that blocks makes changes wait, and finally fail with out_of_memory. A thread's first operation may throw std::bad_alloc, as
+// may a change of an entry with a large value: both keep records outside the limit. Nothing has changed then.
 //
-// Entries are asked by the whole key, of at most largest_key bytes.
+// A key has at most largest_key bytes.
 
 namespace espalier {
 
@@ -43,9 +43,9 @@ struct cache_options {
 
 struct cache_statistics {
   /// Entries. One that has ended or was flushed counts until a change of its key, reclaim_ended(), or a change that needs
-  /// memory comes by it.
+  /// memory unlinks it.
   std::uint64_t entries = 0;
-  std::uint64_t entry_bytes = 0;    ///< of these entries, with what each takes beside key and value
+  std::uint64_t entry_bytes = 0;    ///< of these entries: heads, keys and values
   std::uint64_t used_bytes = 0;     ///< of everything
   std::uint64_t table_bytes = 0;    ///< of the hash table
   std::uint64_t segments = 0;       ///< in use
@@ -54,19 +54,20 @@ struct cache_statistics {
   std::uint64_t evictions = 0;
   std::uint64_t evicted_unfetched = 0;
   std::uint64_t evicted_with_end = 0;  ///< before their end
-  std::uint32_t evicted_idle = 0;      ///< seconds from the last get of the newest eviction, to the minute
-  std::uint64_t expired = 0;           ///< entries whose memory came back after their end
+  std::uint32_t evicted_idle =
+      0;                      ///< of the newest eviction: seconds since the entry's last get, to the minute
+  std::uint64_t expired = 0;  ///< entries whose memory was reclaimed after their end
   std::uint64_t expired_unfetched = 0;
   std::uint64_t copied = 0;         ///< entries that survived the segment in which they lay
   std::uint64_t found_expired = 0;  ///< gets and changes that found an entry after its end
   std::uint64_t found_flushed = 0;  ///< the same, of a flush
-  /// Ticks since the oldest segment or large entry came into its queue: no entry was stored, or survived, before. An entry
-  /// that no get asks for stays about so long in a full cache.
+  /// Ticks since the oldest segment or large entry came into its queue: no entry was stored, or survived, before. In a
+  /// full cache an entry that no get asks for stays about as long.
   std::uint32_t oldest = 0;
   std::uint64_t evicting = 0;      ///< times that a change evicted or moved entries for memory
   std::uint64_t walks = 0;         ///< rounds of reclaim_ended() that have begun
-  std::uint64_t walked = 0;        ///< entries that were looked at for their end, also such as had left
-  std::uint64_t walked_ended = 0;  ///< of these, those that had ended and were taken out
+  std::uint64_t walked = 0;        ///< entries that were examined for their end, unlinked ones included
+  std::uint64_t walked_ended = 0;  ///< of these, the entries that had ended and were unlinked
 };
 
 class byte_cache {
@@ -93,8 +94,8 @@ class byte_cache {
 
   enum class access : std::uint8_t { counted, peek };
 
-  /// Calls visit(const cache_entry&) if the key is there. peek: it counts as no access. Constant expected time; lock-free but
-  /// for a key whose place in a growing table just changes. The visitor may not change the same cache.
+  /// Calls visit(const cache_entry&) if the key is there. peek: it counts as no access. Constant expected time; lock-free,
+  /// except for a key that a growing table is moving. The visitor may not change the same cache.
   template <class Visitor>
   bool get(const hashed_key& key, Visitor&& visit, access how = access::counted) {
     const auto guard = domain_.pin();
@@ -189,7 +190,7 @@ class byte_cache {
   /// Of what a visitor or a decision sees, while it runs; empty if the value is not large.
   [[nodiscard]] hold hold_value(const cache_entry& seen) noexcept;
 
-  /// Forgets every entry that was stored before, at one moment; their memory comes back with time.
+  /// Forgets every entry that was stored before, at one moment; their memory is reclaimed later.
   void flush() noexcept;
 
   /// Calls visit(std::string_view key, const cache_entry&) for entries that are there all the time, and perhaps for others.
@@ -210,8 +211,8 @@ class byte_cache {
     return true;
   }
 
-  /// Takes what has ended out of the next so many segments, all of them if there are fewer, so that statistics count it no
-  /// longer; a segment that another thread is writing to is left for the next time. What needs memory does so by itself.
+  /// Unlinks the entries that have ended in the next `segments` segments, or in all if there are fewer: statistics count them
+  /// no longer. A segment to which another thread writes is left for the next call. A change that needs memory does this itself.
   void reclaim_ended(std::size_t segments = std::numeric_limits<std::size_t>::max()) noexcept;
 
   /// The sums are exact while no thread changes anything.
@@ -219,8 +220,8 @@ class byte_cache {
   [[nodiscard]] const cache_options& options() const noexcept;
   /// Ticks of the cache's clock.
   [[nodiscard]] std::uint32_t now() const noexcept;
-  /// The end of what is to live so long from now on: never shorter, and by less than a tick longer than that; by less than
-  /// two if the clock is the user's. What lives for no time has ended.
+  /// The end of an entry that is to live for `lives`. It lives no shorter, and less than one tick longer; less than two if the
+  /// clock is the user's. An entry that lives for no time has ended.
   [[nodiscard]] std::uint32_t end_after(std::chrono::milliseconds lives) const noexcept;
 
  private:

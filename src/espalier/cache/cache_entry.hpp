@@ -13,7 +13,7 @@ struct cache_entry {
   static constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
 
   std::string_view value;
-  /// Changes with each change of the value; never 0. No two changes within 2^40 give the same one, but those that name it.
+  /// Each change of the value gives a new one; never 0. The cache repeats none within 2^40 changes. A change may name its own.
   std::uint64_t version = 0;
   std::uint32_t flags = 0;
   /// The first tick of the cache's clock at which it is gone.
@@ -30,14 +30,14 @@ struct cache_change {
   enum class kind : std::uint8_t {
     keep,   ///< nothing
     erase,  ///< there is no entry any more
-    amend,  ///< the value stays; expires, stale and claimed are those given here. The version stays if it is 0 here
+    amend,  ///< the value stays; expires, stale and claimed are replaced, and the version if it is not 0
     store,  ///< an entry with a new value
   };
   kind what = kind::keep;
   std::size_t value_bytes = 0;
   std::uint32_t flags = 0;
   std::uint32_t expires = cache_entry::never;
-  /// 0: the next one.
+  /// 0: the cache's next one.
   std::uint64_t version = 0;
   bool stale = false;
   bool claimed = false;

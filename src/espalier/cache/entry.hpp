@@ -10,7 +10,7 @@
 
 #include "espalier/cache/cache_entry.hpp"
 
-// How an entry lies in a segment, or in an extent: 12 bytes, what it has beside a key and a value, the key, the value.
+// How an entry lies in a segment, or in an extent: 12 bytes, the parts that not every entry has, the key, the value.
 
 namespace espalier::caching {
 
@@ -165,7 +165,7 @@ class entry {
   [[nodiscard]] std::size_t value_bytes(std::uint32_t marks) const noexcept {
     return (marks & is_large) != 0 ? part<std::uint32_t>(marks, is_large) : value_bytes_;
   }
-  /// Where a part lies: behind those with smaller marks but for the end, which is first, because it changes.
+  /// Where a part lies: after those with smaller marks. The end is first, because it changes.
   [[nodiscard]] static constexpr std::size_t place(std::uint32_t marks, mark part) noexcept {
     return head_bytes(marks & ((part - 1) | has_end));
   }

@@ -18,7 +18,7 @@ constexpr std::uint32_t huge_holes_one_in = 64;
 // What one change that is about to be refused looks at: all segments of a gigabyte.
 constexpr std::uint32_t most_looks = 4096;
 
-// What lives in a segment is copied for its holes. The emptiest of so many is nearly the emptiest of all.
+// What lives in a segment is copied for its holes. The emptiest of this number is nearly the emptiest of all.
 constexpr unsigned most_compared = 16;
 
 }  // namespace

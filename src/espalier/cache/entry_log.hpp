@@ -12,7 +12,7 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pages.hpp"
 
-// The memory of entries: segments of equal size that are filled one behind the other. What leaves a segment leaves a hole that
+// The memory of entries: segments of equal size that are filled one after the other. What leaves a segment leaves a hole that
 // nothing fills; a segment comes back as a whole, when what still lives in it has been copied or evicted.
 //
 // Orderings
@@ -96,7 +96,7 @@ class entry_log {
     /// Read without the mutex too, by a change of an entry in it.
     std::atomic<queue> in{queue::fresh};
 
-    /// What may be copied for the memory of its holes: a segment of which one in so many bytes is a hole. A cache that would
+    /// What may be copied for the memory of its holes: a segment of which one byte in this number is a hole. A cache that would
     /// have to refuse an entry copies more for it.
     static constexpr std::size_t holes_one_in = 4;
     static constexpr std::size_t last_holes_one_in = 16;
@@ -110,7 +110,7 @@ class entry_log {
   explicit entry_log(memory_budget& budget, std::size_t bytes_behind = 0);
 
   [[nodiscard]] std::size_t segment_bytes() const noexcept { return segment_bytes_; }
-  /// A larger entry lies in an extent, in the memory behind the segments.
+  /// A larger entry lies in an extent, in the memory after the segments.
   [[nodiscard]] std::size_t largest_inside() const noexcept { return largest_inside_; }
   [[nodiscard]] std::byte* at(location where) const noexcept { return pages_.data() + where * location_unit; }
   [[nodiscard]] location location_of(const std::byte* at) const noexcept {
@@ -158,7 +158,7 @@ class entry_log {
   void unlist(std::uint32_t index) noexcept;
   /// An unlisted segment that no reader can be in. From any thread.
   void reclaim(std::uint32_t index) noexcept;
-  /// Gives the memory of free segments to the system until the budget has room for so many bytes. False: not enough.
+  /// Gives the memory of free segments to the system until the budget has room for that number of bytes. False: not enough.
   bool shrink_for(std::size_t bytes) noexcept;
   /// A segment that is worth a look, of a few the one in which least lives; none: there is none in which no more than
   /// most_live bytes do.

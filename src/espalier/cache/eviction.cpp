@@ -13,7 +13,7 @@
 
 // How memory is found for an entry. Evictions are S3-FIFO (Yang et al., SOSP 2023), segment by segment. New entries come
 // into the queue `fresh`, which keeps two of a hundred segments. Those that were asked for there go on into `proven`, whose
-// oldest ones begin anew as long as they are asked for. The rest is evicted. A key that comes back soon after goes into
+// oldest ones begin again as long as gets ask for them. The rest is evicted. A key that comes back soon after goes into
 // `proven` at once. The simulations that led to the numbers: docs/decisions/cache.md.
 //
 // A large entry lies in an extent, and goes through the same two queues by itself. The older of the oldest segment and the oldest
@@ -46,7 +46,7 @@ location byte_cache::state::allocate(std::size_t bytes, queue in, unsigned lifet
   }
 }
 
-/// An extent for so many bytes of an entry; none: there is no room.
+/// An extent for that number of bytes of an entry; none: there is no room.
 std::uint32_t byte_cache::state::allocate_large(std::size_t bytes) {
   const std::size_t wanted = large.bytes_for(bytes);
   // Free extents that are too small keep so much memory, for such as fit them: to have it again costs calls of the kernel.
@@ -81,7 +81,7 @@ std::uint32_t byte_cache::state::take_free() noexcept {
                                                                            : entry_log::none;
 }
 
-/// The CPU time of some work. Under a clock of the user's, which may stand, so many bytes.
+/// The CPU time of some work. Under a clock of the user's, which may stand, this number of bytes.
 template <class Work>
 std::int64_t byte_cache::state::cost_of(std::size_t bytes, Work&& work) {
   if (options.clock != nullptr) {

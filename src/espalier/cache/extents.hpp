@@ -11,7 +11,7 @@
 #include "espalier/hw/pages.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 
-// The memory of large entries: runs of kibibytes behind the segments of the log, one run ("extent") an entry. A free extent
+// The memory of large entries: runs of kibibytes after the segments of the log, one run ("extent") an entry. A free extent
 // keeps its memory for the next one, and is joined with its free neighbours; the budget counts it until it is discarded, in
 // whole pages. A search
 // for a free extent is constant: lists by size, eight to a doubling, and a bit for each list that has one (TLSF: Masmano et
@@ -65,7 +65,7 @@ class extents {
     return static_cast<std::uint32_t>(
         static_cast<std::size_t>(static_cast<const std::byte*>(inside_first_unit) - begin_) / unit_bytes);
   }
-  /// Of an extent for so many bytes behind its header.
+  /// Of an extent for this number of bytes after its header.
   [[nodiscard]] std::size_t bytes_for(std::size_t bytes) const noexcept {
     return (bytes + header_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
   }
@@ -75,7 +75,7 @@ class extents {
 
   /// An extent with one hold, in no queue. none: it needs memory that the budget does not have.
   [[nodiscard]] std::uint32_t allocate(std::size_t bytes) noexcept;
-  /// Returns the memory of free extents to the OS until the budget has room for so many bytes. False: not enough.
+  /// Returns the memory of free extents to the OS until the budget has room for that number of bytes. False: not enough.
   bool discard_for(std::size_t bytes) noexcept;
   /// Memory of free extents.
   [[nodiscard]] std::size_t free_bytes() const noexcept {
@@ -98,7 +98,7 @@ class extents {
     std::uint64_t age = 0;
   };
   [[nodiscard]] candidate oldest(queue in) noexcept;
-  /// The next one behind it that is of the same queue; none if it has left.
+  /// The next one after it that is of the same queue; none if it has left.
   [[nodiscard]] candidate newer(std::uint32_t index, queue in) noexcept;
   [[nodiscard]] std::size_t listed_bytes(queue in) const noexcept {
     // relaxed: a count

@@ -21,7 +21,7 @@ class ghosts {
         pages_(hw::map_pages(limit_ * sizeof(word), {.sparse = true})),
         words_(reinterpret_cast<word*>(pages_.data())) {}
 
-  /// For so many entries: a quarter as many and one for each kibibyte of the limit, but not more than entries. So small entries
+  /// For that number of entries: a quarter as many and one for each kibibyte of the limit, but not more than entries. So small entries
   /// lose little memory to them, and large ones are remembered for longer. If their number changes by a third, what was known
   /// before is forgotten. By one thread at a time.
   void fit(std::uint64_t entries) noexcept {

@@ -27,7 +27,7 @@
 //
 // Orderings
 //   (1) publish (release) -> find (acquire): a reader of a slot sees the entry. And one that sees a slot moved, or cleared
-//       behind a move, sees in (2) that the shape has changed.
+//       after a move, sees in (2) that the shape has changed.
 //   (2) begin_move, end_move (release) -> find (acquire): the shape.
 
 namespace espalier::caching {
@@ -114,7 +114,7 @@ class table {
   static void raise(const found& f) noexcept {
     if (frequency_in(f.word) >= frequency_limit) return;
     std::uint64_t word = f.word;
-    // relaxed: a hint. A slot that has changed has lost its right to it.
+    // relaxed: a hint. A slot that has changed is another entry's, and stays.
     f.at->compare_exchange_strong(word, word + (std::uint64_t{1} << frequency_shift),
                                   std::memory_order_relaxed);
   }

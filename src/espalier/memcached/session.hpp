@@ -62,7 +62,7 @@ class session {
   std::size_t consume(std::string_view input, output& out, batch& with, unsigned most = batch::most_commands);
   /// What the caller does after consume().
   [[nodiscard]] step next() const noexcept { return turn_.next; }
-  /// Input shorter than this is not looked at.
+  /// consume() ignores input that is shorter than this.
   [[nodiscard]] std::size_t wanted() const noexcept { return wanted_; }
 
   /// Where the next bytes of a large value belong: in the cache, without a copy. They may be passed to consume() too. Empty: all
