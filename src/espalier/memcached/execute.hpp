@@ -11,8 +11,7 @@
 #include "espalier/memcached/parse.hpp"
 #include "espalier/memcached/service.hpp"
 
-// Executes commands over the cache, and writes their replies: execute.cpp, look_up.cpp, store.cpp, administer.cpp and
-// dump.cpp.
+// Executes commands over the cache, and writes their replies: execute.cpp, store.cpp, administer.cpp and dump.cpp.
 
 namespace espalier::memcached {
 
@@ -88,16 +87,11 @@ class executor {
   }
 
   // execute.cpp
-  void erase(const command& c);
-  void meta_erase(const command& c);
-  void drop(const command& c);
   void refuse(const command& c);
   void refuse_binary(const command& c);
   char* put_end(char* at, std::uint32_t end) const noexcept;
   [[nodiscard]] char* meta_room(const command& c, std::size_t value_bytes = 0) noexcept;
   void put_status(const command& c, std::string_view status);
-
-  // look_up.cpp
   bool look_up(const byte_cache::hashed_key& key, bool shows_version, bool touches, std::uint32_t end);
   std::size_t look_up_some(std::span<const std::string_view> keys, bool shows_version, bool touches,
                            std::uint32_t end);
@@ -124,6 +118,9 @@ class executor {
   void meta_store(const command& c);
   stored no_room(const command& c);
   void calculate(const command& c);
+  void erase(const command& c);
+  void meta_erase(const command& c);
+  void drop(const command& c);
 
   // administer.cpp
   void administer(const command& c);

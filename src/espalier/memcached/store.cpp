@@ -1,4 +1,4 @@
-// Commands that store a value: set and its kind, ms, incr, decr and ma.
+// Commands that change or erase a value: set and its kind, ms, incr, decr, ma, delete and md.
 
 #include <array>
 
@@ -198,6 +198,59 @@ void executor::refuse_value(const command& c) {
     out_ << no_memory << "\r\n";
   else
     reply(c, no_memory);
+}
+
+void executor::erase(const command& c) {
+  const cache_changed changed = cache_.change(
+      key_of(c),
+      [](const cache_entry* now) { return cache_change{.what = now == nullptr ? kind::keep : kind::erase}; },
+      fill_nothing);
+  const bool hit = changed.what == kind::erase;
+  counters_.add(hit ? counted::delete_hits : counted::delete_misses);
+  if (service_.detail()) count_prefix(c.key, statistics::prefix_count::erase);
+  reply(c, hit ? "DELETED" : "NOT_FOUND");
+}
+
+void executor::meta_erase(const command& c) {
+  bool found = false;
+  bool mismatch = false;
+  const cache_changed changed = cache_.change(
+      key_of(c),
+      [&](const cache_entry* now) {
+        found = now != nullptr;
+        mismatch = found && c.has('C') && !matches(*now, c.version);
+        if (!found || mismatch) return cache_change{};
+        const bool invalidates = c.has('I');
+        if (!c.has('x') && !invalidates) return cache_change{.what = kind::erase};
+        cache_change made{kind::store, 0, c.flags, c.end, c.new_version, invalidates};
+        if (!invalidates && !c.has('E')) made.version = now->version;
+        if (!c.has('x')) {
+          made.value_bytes = now->value.size();
+          made.flags = now->flags;
+          if (!c.has('T')) made.expires = now->expires;
+        }
+        return made;
+      },
+      [&](char* value, const cache_entry* now) {
+        if (!c.has('x')) put(value, now->value);
+      });
+  if (changed.outcome != cache_outcome::done) {
+    out_ << "SERVER_ERROR out of memory\r\n";
+    return;
+  }
+  if (!found || mismatch)
+    counters_.add(counted::delete_misses);
+  else if (!c.has('I'))
+    counters_.add(counted::delete_hits);
+  if (!found) return put_status(c, "NF");
+  if (mismatch) return put_status(c, "EX");
+  if (!c.quiet) put_status(c, "HD");
+}
+
+/// What could not be stored leaves no older value.
+void executor::drop(const command& c) {
+  cache_.change(
+      key_of(c), [](const cache_entry*) { return cache_change{.what = kind::erase}; }, fill_nothing);
 }
 
 }  // namespace espalier::memcached
