@@ -29,11 +29,24 @@ using testing::StartsWith;
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = kibibyte * kibibyte;
 
+/// A text whose lines end as the protocol's do; \v is a bare newline.
+std::string on_the_wire(std::string_view text) {
+  std::string wire;
+  for (const char c : text) {
+    if (c == '\n') wire += '\r';
+    wire += c == '\v' ? '\n' : c;
+  }
+  return wire;
+}
+
 struct exchange {
+  exchange(const char* called, std::string_view asked, std::string_view answered, bool then_closes = false)
+      : name(called), input(on_the_wire(asked)), replies(on_the_wire(answered)), closes(then_closes) {}
+
   const char* name;
   std::string input;
   std::string replies;
-  bool closes = false;
+  bool closes;
 
   friend void PrintTo(const exchange& e, std::ostream* out) { *out << e.name; }
 };
@@ -49,341 +62,279 @@ std::string times(unsigned n, const std::string& text) { return n == 0 ? "" : te
 // Versions are given by E where a reply shows them.
 const std::vector<exchange>& exchanges() {
   static const std::vector<exchange> all{
-      {"set_and_get", "set k 5 0 3\r\nabc\r\nget k\r\nget none\r\n",
-       "STORED\r\nVALUE k 5 3\r\nabc\r\nEND\r\nEND\r\n"},
-      {"empty_value", "set k 0 0 0\r\n\r\nget k\r\n", "STORED\r\nVALUE k 0 0\r\n\r\nEND\r\n"},
-      {"bare_newlines", "set k 0 0 1\nx\r\nget k\nmn\n", "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\nMN\r\n"},
-      {"value_with_line_ends", "set k 0 0 6\r\na\r\nb\r\n\r\nget k\r\n",
-       "STORED\r\nVALUE k 0 6\r\na\r\nb\r\n\r\nEND\r\n"},
-      {"several_keys", "set a 0 0 1\r\n1\r\nset c 0 0 1\r\n3\r\nget a b  c a\r\n",
-       "STORED\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nVALUE c 0 1\r\n3\r\nVALUE a 0 1\r\n1\r\nEND\r\n"},
-      {"gets_shows_versions", "ms a 1 E70\r\nx\r\ngets a\r\n", "HD\r\nVALUE a 0 1 70\r\nx\r\nEND\r\n"},
-      {"add_and_replace",
-       "replace k 0 0 1\r\na\r\nadd k 0 0 1\r\nb\r\nadd k 0 0 1\r\nc\r\nreplace k 0 0 1\r\nd\r\nget k\r\n",
-       "NOT_STORED\r\nSTORED\r\nNOT_STORED\r\nSTORED\r\nVALUE k 0 1\r\nd\r\nEND\r\n"},
+      {"set_and_get", "set k 5 0 3\nabc\nget k\nget none\n", "STORED\nVALUE k 5 3\nabc\nEND\nEND\n"},
+      {"empty_value", "set k 0 0 0\n\nget k\n", "STORED\nVALUE k 0 0\n\nEND\n"},
+      {"bare_newlines", "set k 0 0 1\vx\nget k\vmn\v", "STORED\nVALUE k 0 1\nx\nEND\nMN\n"},
+      {"value_with_line_ends", "set k 0 0 6\na\nb\n\nget k\n", "STORED\nVALUE k 0 6\na\nb\n\nEND\n"},
+      {"several_keys", "set a 0 0 1\n1\nset c 0 0 1\n3\nget a b  c a\n",
+       "STORED\nSTORED\nVALUE a 0 1\n1\nVALUE c 0 1\n3\nVALUE a 0 1\n1\nEND\n"},
+      {"gets_shows_versions", "ms a 1 E70\nx\ngets a\n", "HD\nVALUE a 0 1 70\nx\nEND\n"},
+      {"add_and_replace", "replace k 0 0 1\na\nadd k 0 0 1\nb\nadd k 0 0 1\nc\nreplace k 0 0 1\nd\nget k\n",
+       "NOT_STORED\nSTORED\nNOT_STORED\nSTORED\nVALUE k 0 1\nd\nEND\n"},
       {"append_and_prepend",
-       "append k 0 0 1\r\na\r\nprepend k 0 0 1\r\na\r\nset k 7 0 1\r\nb\r\nappend k 1 1 2\r\ncd\r\nprepend k "
-       "0 0 1\r\na\r\nget k\r\n",
-       "NOT_STORED\r\nNOT_STORED\r\nSTORED\r\nSTORED\r\nSTORED\r\nVALUE k 7 4\r\nabcd\r\nEND\r\n"},
-      {"cas",
-       "cas k 0 0 1 5\r\na\r\nms k 1 E5\r\nb\r\ncas k 0 0 1 4\r\nc\r\ncas k 0 0 1 5\r\nd\r\ncas k 0 0 1 "
-       "0\r\nc\r\nget k\r\n",
-       "NOT_FOUND\r\nHD\r\nEXISTS\r\nSTORED\r\nEXISTS\r\nVALUE k 0 1\r\nd\r\nEND\r\n"},
+       "append k 0 0 1\na\nprepend k 0 0 1\na\nset k 7 0 1\nb\nappend k 1 1 2\ncd\nprepend k 0 0 1\na\n"
+       "get k\n",
+       "NOT_STORED\nNOT_STORED\nSTORED\nSTORED\nSTORED\nVALUE k 7 4\nabcd\nEND\n"},
+      {"cas", "cas k 0 0 1 5\na\nms k 1 E5\nb\ncas k 0 0 1 4\nc\ncas k 0 0 1 5\nd\ncas k 0 0 1 0\nc\nget k\n",
+       "NOT_FOUND\nHD\nEXISTS\nSTORED\nEXISTS\nVALUE k 0 1\nd\nEND\n"},
       {"incr_and_decr",
-       "incr n 1\r\nset n 3 0 2\r\n10\r\nincr n 5\r\ndecr n 6\r\ndecr n 20\r\nget n\r\nset n 0 0 "
-       "20\r\n18446744073709551615\r\n"
-       "incr n 2\r\n",
-       "NOT_FOUND\r\nSTORED\r\n15\r\n9\r\n0\r\nVALUE n 3 1\r\n0\r\nEND\r\nSTORED\r\n1\r\n"},
+       "incr n 1\nset n 3 0 2\n10\nincr n 5\ndecr n 6\ndecr n 20\nget n\nset n 0 0 20\n18446744073709551615\n"
+       "incr n 2\n",
+       "NOT_FOUND\nSTORED\n15\n9\n0\nVALUE n 3 1\n0\nEND\nSTORED\n1\n"},
       {"what_is_no_number",
-       "set n 0 0 2\r\nab\r\nincr n 1\r\nset n 0 0 0\r\n\r\nincr n 1\r\nset n 0 0 2\r\n-1\r\ndecr n 1\r\n"
-       "set n 0 0 21\r\n184467440737095516150\r\nincr n 1\r\nset n 0 0 3\r\n4  \r\nincr n 1\r\nincr n "
-       "x\r\nincr n -1\r\nincr n\r\n",
-       "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
-       "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
-       "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
-       "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n"
-       "STORED\r\n5\r\nCLIENT_ERROR invalid numeric delta argument\r\nCLIENT_ERROR invalid numeric delta "
-       "argument\r\n"
-       "CLIENT_ERROR bad command line format\r\n"},
-      {"delete", "set k 0 0 1\r\na\r\ndelete k\r\ndelete k\r\nget k\r\ndelete k 0\r\ndelete\r\n",
-       "STORED\r\nDELETED\r\nNOT_FOUND\r\nEND\r\nNOT_FOUND\r\nCLIENT_ERROR bad command line format\r\n"},
+       "set n 0 0 2\nab\nincr n 1\nset n 0 0 0\n\nincr n 1\nset n 0 0 2\n-1\ndecr n 1\nset n 0 0 21\n"
+       "184467440737095516150\nincr n 1\nset n 0 0 3\n4  \nincr n 1\nincr n x\nincr n -1\nincr n\n",
+       "STORED\nCLIENT_ERROR cannot increment or decrement non-numeric value\nSTORED\n"
+       "CLIENT_ERROR cannot increment or decrement non-numeric value\nSTORED\n"
+       "CLIENT_ERROR cannot increment or decrement non-numeric value\nSTORED\n"
+       "CLIENT_ERROR cannot increment or decrement non-numeric value\nSTORED\n5\n"
+       "CLIENT_ERROR invalid numeric delta argument\nCLIENT_ERROR invalid numeric delta argument\n"
+       "CLIENT_ERROR bad command line format\n"},
+      {"delete", "set k 0 0 1\na\ndelete k\ndelete k\nget k\ndelete k 0\ndelete\n",
+       "STORED\nDELETED\nNOT_FOUND\nEND\nNOT_FOUND\nCLIENT_ERROR bad command line format\n"},
       {"delete_with_arguments",
-       "set k 0 0 1\r\na\r\ndelete k 1\r\ndelete k 00\r\ndelete k 0 0\r\ndelete k noreply 0\r\ndelete k 0 "
-       "noreply x\r\ndelete a b c d e\r\ndelete k 1 noreply\r\ndelete k 0 0 noreply\r\ndelete k noreply "
-       "noreply\r\nget k\r\ndelete k 0 noreply \r\nget k\r\nset k 0 0 1\r\na\r\ndelete  k  0 "
-       "\r\ndelete noreply\r\nmn\r\n",
-       "STORED\r\n" + times(6, "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n") +
-           "VALUE k 0 1\r\na\r\nEND\r\nEND\r\nSTORED\r\nDELETED\r\nMN\r\n"},
+       "set k 0 0 1\na\ndelete k 1\ndelete k 00\ndelete k 0 0\ndelete k noreply 0\ndelete k 0 noreply x\n"
+       "delete a b c d e\ndelete k 1 noreply\ndelete k 0 0 noreply\ndelete k noreply noreply\nget k\n"
+       "delete k 0 noreply \nget k\nset k 0 0 1\na\ndelete  k  0 \ndelete noreply\nmn\n",
+       "STORED\n" + times(6, "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\n") +
+           "VALUE k 0 1\na\nEND\nEND\nSTORED\nDELETED\nMN\n"},
       {"noreply",
-       "set k 0 0 1 noreply\r\na\r\nadd k 0 0 1 noreply\r\nb\r\nappend k 0 0 1 noreply \r\nb\r\nincr k 1 "
-       "noreply\r\ntouch k 9 noreply\r\n"
-       "get k\r\ndelete k noreply\r\nget k\r\nflush_all noreply\r\nflush_all 0 noreply\r\nverbosity 0 "
-       "noreply\r\nmn\r\n",
-       "VALUE k 0 2\r\nab\r\nEND\r\nEND\r\nMN\r\n"},
+       "set k 0 0 1 noreply\na\nadd k 0 0 1 noreply\nb\nappend k 0 0 1 noreply \nb\nincr k 1 noreply\n"
+       "touch k 9 noreply\nget k\ndelete k noreply\nget k\nflush_all noreply\nflush_all 0 noreply\n"
+       "verbosity 0 noreply\nmn\n",
+       "VALUE k 0 2\nab\nEND\nEND\nMN\n"},
       {"times",
-       "set a 0 10 1\r\n1\r\nset b 0 -1 1\r\n2\r\nset c 0 1000000000 1\r\n3\r\nset d 0 0 1\r\n4\r\nget a b c "
-       "d\r\ndebugtime 9\r\nget a\r\n"
-       "debugtime 1\r\nget a d\r\n",
-       "STORED\r\nSTORED\r\nSTORED\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nVALUE d 0 1\r\n4\r\nEND\r\nOK\r\nVALUE a "
-       "0 1\r\n1\r\nEND\r\nOK\r\n"
-       "VALUE d 0 1\r\n4\r\nEND\r\n"},
+       "set a 0 10 1\n1\nset b 0 -1 1\n2\nset c 0 1000000000 1\n3\nset d 0 0 1\n4\nget a b c d\ndebugtime 9\n"
+       "get a\ndebugtime 1\nget a d\n",
+       "STORED\nSTORED\nSTORED\nSTORED\nVALUE a 0 1\n1\nVALUE d 0 1\n4\nEND\nOK\nVALUE a 0 1\n1\nEND\nOK\n"
+       "VALUE d 0 1\n4\nEND\n"},
       // 2^32 - 1 is libmemcached's -1. After it: 4, 0, the largest and the smallest of 64 bits, and one more.
       {"ends_are_cut_to_32_bits",
-       "set k 0 0 1\r\na\r\nset k 0 4294967295 1 noreply\r\nb\r\nget k\r\nadd k 0 2147483648 1\r\nc\r\nmg "
-       "k\r\nset k 0 4294967300 1\r\nd\r\nmg k t v\r\nset k 0 +4294967296 1\r\ne\r\nmg k t v\r\nset k 0 "
-       "9223372036854775807 1\r\nf\r\nmg k\r\nset k 0 -9223372036854775808 1\r\ng\r\nmg k t v\r\nset k 0 "
-       "9223372036854775808 1\r\nh\r\nset k 0 +-1 1\r\nh\r\nset k 0 + 1\r\nh\r\nmg k v\r\n",
-       "STORED\r\nEND\r\nSTORED\r\nEN\r\nSTORED\r\nVA 1 t4\r\nd\r\nSTORED\r\nVA 1 "
-       "t-1\r\ne\r\nSTORED\r\nEN\r\n"
-       "STORED\r\nVA 1 t-1\r\ng\r\n" +
-           times(3, "CLIENT_ERROR bad command line format\r\n") + "VA 1\r\ng\r\n"},
+       "set k 0 0 1\na\nset k 0 4294967295 1 noreply\nb\nget k\nadd k 0 2147483648 1\nc\nmg k\n"
+       "set k 0 4294967300 1\nd\nmg k t v\nset k 0 +4294967296 1\ne\nmg k t v\n"
+       "set k 0 9223372036854775807 1\nf\nmg k\nset k 0 -9223372036854775808 1\ng\nmg k t v\n"
+       "set k 0 9223372036854775808 1\nh\nset k 0 +-1 1\nh\nset k 0 + 1\nh\nmg k v\n",
+       "STORED\nEND\nSTORED\nEN\nSTORED\nVA 1 t4\nd\nSTORED\nVA 1 t-1\ne\nSTORED\nEN\nSTORED\nVA 1 t-1\ng\n" +
+           times(3, "CLIENT_ERROR bad command line format\n") + "VA 1\ng\n"},
       {"flags_are_cut_to_32_bits",
-       "set k 4294967301 0 1\r\na\r\nmg k f\r\nset k 18446744073709551615 0 1\r\na\r\nmg k f\r\nset k -1 0 "
-       "1\r\na\r\nset k 18446744073709551616 0 1\r\na\r\n",
-       "STORED\r\nHD f5\r\nSTORED\r\nHD f4294967295\r\n" +
-           times(2, "CLIENT_ERROR bad command line format\r\n")},
+       "set k 4294967301 0 1\na\nmg k f\nset k 18446744073709551615 0 1\na\nmg k f\nset k -1 0 1\na\n"
+       "set k 18446744073709551616 0 1\na\n",
+       "STORED\nHD f5\nSTORED\nHD f4294967295\n" + times(2, "CLIENT_ERROR bad command line format\n")},
       {"ends_of_other_commands_have_32_bits",
-       "set k 0 0 1\r\na\r\ntouch k 2147483648\r\ngat 4294967295 k\r\nmg k T4294967295\r\nms k 1 "
-       "T2147483648\r\nb\r\nflush_all 4294967295\r\nmg k t v\r\ntouch k -2147483648\r\nmg k\r\n",
-       "STORED\r\n" + times(2, "CLIENT_ERROR invalid exptime argument\r\n") +
-           times(2, "CLIENT_ERROR bad token in command line format\r\n") +
-           "CLIENT_ERROR invalid exptime argument\r\nVA 1 t-1\r\na\r\nTOUCHED\r\nEN\r\n"},
+       "set k 0 0 1\na\ntouch k 2147483648\ngat 4294967295 k\nmg k T4294967295\nms k 1 T2147483648\nb\n"
+       "flush_all 4294967295\nmg k t v\ntouch k -2147483648\nmg k\n",
+       "STORED\n" + times(2, "CLIENT_ERROR invalid exptime argument\n") +
+           times(2, "CLIENT_ERROR bad token in command line format\n") +
+           "CLIENT_ERROR invalid exptime argument\nVA 1 t-1\na\nTOUCHED\nEN\n"},
       {"up_to_30_days_are_from_now",
-       "set k 0 2592000 1\r\na\r\nmg k t\r\ntouch k 2592000\r\nmg k t\r\ntouch k 2592001\r\nmg k\r\nset k 0 "
-       "2592001 "
-       "1\r\na\r\nmg k\r\n",
-       "STORED\r\nHD t2592000\r\nTOUCHED\r\nHD t2592000\r\nTOUCHED\r\nEN\r\nSTORED\r\nEN\r\n"},
+       "set k 0 2592000 1\na\nmg k t\ntouch k 2592000\nmg k t\ntouch k 2592001\nmg k\nset k 0 2592001 1\na\n"
+       "mg k\n",
+       "STORED\nHD t2592000\nTOUCHED\nHD t2592000\nTOUCHED\nEN\nSTORED\nEN\n"},
       {"touch",
-       "touch k 5\r\nset k 0 0 1\r\na\r\ntouch k 5\r\ndebugtime 4\r\ntouch k 50\r\ndebugtime 40\r\nget "
-       "k\r\ntouch k -1\r\nget k\r\n"
-       "touch k x\r\ntouch k\r\n",
-       "NOT_FOUND\r\nSTORED\r\nTOUCHED\r\nOK\r\nTOUCHED\r\nOK\r\nVALUE k 0 "
-       "1\r\na\r\nEND\r\nTOUCHED\r\nEND\r\n"
-       "CLIENT_ERROR invalid exptime argument\r\nCLIENT_ERROR bad command line format\r\n"},
-      {"gat", "ms a 1 E9\r\n1\r\ngat 30 a b\r\nmg a t\r\ngats 0 a\r\nmg a t\r\ngat x a\r\ngat 1\r\n",
-       "HD\r\nVALUE a 0 1\r\n1\r\nEND\r\nHD t30\r\nVALUE a 0 1 9\r\n1\r\nEND\r\nHD t-1\r\nCLIENT_ERROR "
-       "invalid exptime argument\r\n"
-       "CLIENT_ERROR bad command line format\r\n"},
+       "touch k 5\nset k 0 0 1\na\ntouch k 5\ndebugtime 4\ntouch k 50\ndebugtime 40\nget k\ntouch k -1\n"
+       "get k\ntouch k x\ntouch k\n",
+       "NOT_FOUND\nSTORED\nTOUCHED\nOK\nTOUCHED\nOK\nVALUE k 0 1\na\nEND\nTOUCHED\nEND\n"
+       "CLIENT_ERROR invalid exptime argument\nCLIENT_ERROR bad command line format\n"},
+      {"gat", "ms a 1 E9\n1\ngat 30 a b\nmg a t\ngats 0 a\nmg a t\ngat x a\ngat 1\n",
+       "HD\nVALUE a 0 1\n1\nEND\nHD t30\nVALUE a 0 1 9\n1\nEND\nHD t-1\n"
+       "CLIENT_ERROR invalid exptime argument\nCLIENT_ERROR bad command line format\n"},
       {"a_clock_that_stands",
-       "debugtime p\r\nset k 0 5 1\r\na\r\ndebugtime 4\r\nget k\r\ndebugtime x\r\ndebugtime 1\r\nget "
-       "k\r\n",
-       "OK\r\nSTORED\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nERROR\r\nOK\r\nEND\r\n"},
-      {"flush", "set k 0 0 1\r\na\r\nflush_all\r\nget k\r\nset k 0 0 1\r\nb\r\nget k\r\nflush_all x\r\n",
-       "STORED\r\nOK\r\nEND\r\nSTORED\r\nVALUE k 0 1\r\nb\r\nEND\r\nCLIENT_ERROR invalid exptime "
-       "argument\r\n"},
+       "debugtime p\nset k 0 5 1\na\ndebugtime 4\nget k\ndebugtime x\ndebugtime 1\nget k\n",
+       "OK\nSTORED\nOK\nVALUE k 0 1\na\nEND\nERROR\nOK\nEND\n"},
+      {"flush", "set k 0 0 1\na\nflush_all\nget k\nset k 0 0 1\nb\nget k\nflush_all x\n",
+       "STORED\nOK\nEND\nSTORED\nVALUE k 0 1\nb\nEND\nCLIENT_ERROR invalid exptime argument\n"},
       {"flush_later",
-       "set k 0 0 1\r\na\r\nflush_all 10\r\ndebugtime 8\r\nget k\r\ndebugtime 1\r\nget k\r\nset k 0 0 "
-       "1\r\nb\r\ndebugtime 99\r\nget k\r\n",
-       "STORED\r\nOK\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nOK\r\nEND\r\nSTORED\r\nOK\r\nVALUE k 0 "
-       "1\r\nb\r\nEND\r\n"},
+       "set k 0 0 1\na\nflush_all 10\ndebugtime 8\nget k\ndebugtime 1\nget k\nset k 0 0 1\nb\ndebugtime 99\n"
+       "get k\n",
+       "STORED\nOK\nOK\nVALUE k 0 1\na\nEND\nOK\nEND\nSTORED\nOK\nVALUE k 0 1\nb\nEND\n"},
       {"a_later_flush_replaces_an_earlier_one",
-       "flush_all 10\r\nflush_all 0\r\nset k 0 0 1\r\na\r\ndebugtime 20\r\nget k\r\n",
-       "OK\r\nOK\r\nSTORED\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\n"},
-      {"flush_in_a_second_is_now",
-       "set k 0 0 1\r\na\r\nflush_all 1\r\nget k\r\nset k 0 0 1\r\nb\r\ndebugtime 9\r\nget k\r\n",
-       "STORED\r\nOK\r\nEND\r\nSTORED\r\nOK\r\nVALUE k 0 1\r\nb\r\nEND\r\n"},
+       "flush_all 10\nflush_all 0\nset k 0 0 1\na\ndebugtime 20\nget k\n",
+       "OK\nOK\nSTORED\nOK\nVALUE k 0 1\na\nEND\n"},
+      {"flush_in_a_second_is_now", "set k 0 0 1\na\nflush_all 1\nget k\nset k 0 0 1\nb\ndebugtime 9\nget k\n",
+       "STORED\nOK\nEND\nSTORED\nOK\nVALUE k 0 1\nb\nEND\n"},
       {"flush_in_the_past_is_now",
-       "set k 0 0 1\r\na\r\nflush_all -1\r\nget k\r\nset k 0 0 1\r\na\r\nflush_all -2147483648 "
-       "noreply\r\nget k\r\nflush_all -2147483649\r\n",
-       "STORED\r\nOK\r\nEND\r\nSTORED\r\nEND\r\nCLIENT_ERROR invalid exptime argument\r\n"},
+       "set k 0 0 1\na\nflush_all -1\nget k\nset k 0 0 1\na\nflush_all -2147483648 noreply\nget k\n"
+       "flush_all -2147483649\n",
+       "STORED\nOK\nEND\nSTORED\nEND\nCLIENT_ERROR invalid exptime argument\n"},
       {"flush_long_before_the_start_is_never",
-       "set k 0 0 1\r\na\r\nflush_all 2\r\nflush_all 2592001\r\ndebugtime 9\r\nget k\r\nflush_all "
-       "2592000\r\nflush_all 2147483647\r\nget k\r\nflush_all 2147483648\r\n",
-       "STORED\r\nOK\r\nOK\r\nOK\r\nVALUE k 0 1\r\na\r\nEND\r\nOK\r\nOK\r\nVALUE k 0 "
-       "1\r\na\r\nEND\r\nCLIENT_ERROR invalid exptime argument\r\n"},
+       "set k 0 0 1\na\nflush_all 2\nflush_all 2592001\ndebugtime 9\nget k\nflush_all 2592000\n"
+       "flush_all 2147483647\nget k\nflush_all 2147483648\n",
+       "STORED\nOK\nOK\nOK\nVALUE k 0 1\na\nEND\nOK\nOK\nVALUE k 0 1\na\nEND\n"
+       "CLIENT_ERROR invalid exptime argument\n"},
       {"bad_lines",
-       "\r\nx\r\nget\r\nget  \r\nset k\r\nset k 0 0 -1\r\nset k 0 0 x\r\nset k 0 0 "
-       "4294967295\r\nnonsense\r\nGET k\r\ngetx k\r\n get k\r\n",
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad "
-       "command line format\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad "
-       "command line format\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line "
-       "format\r\nERROR\r\nERROR\r\nERROR\r\nERROR\r\n"},
+       "\nx\nget\nget  \nset k\nset k 0 0 -1\nset k 0 0 x\nset k 0 0 4294967295\nnonsense\nGET k\ngetx k\n"
+       " get k\n",
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\nERROR\nERROR\nERROR\n"
+       "ERROR\n"},
       {"short_and_blank_lines",
-       "xy\n  \n \r\nxy\r\n   \r\nnoreply\r\n    noreply\r\nnoreply noreply\r\nxy noreply x\r\n "
-       "flush_all\r\n "
-       "verbosity 0\r\n  flush_all noreply\r\n mn\r\n version\r\n",
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR bad command line format\r\nERROR\r\nERROR\r\nERROR\r\nOK\r\nOK\r\nERROR\r\nERROR\r\n"},
+       "xy\v  \v \nxy\n   \nnoreply\n    noreply\nnoreply noreply\nxy noreply x\n flush_all\n verbosity 0\n"
+       "  flush_all noreply\n mn\n version\n",
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR bad command line format\nERROR\nERROR\nERROR\nOK\nOK\nERROR\nERROR\n"},
       {"the_value_of_a_bad_line_is_skipped",
-       "set k x 0 7\r\nget k\r\n\r\nset k 0 x 3 noreply\r\nabc\r\ncas k 0 0 3 x\r\nabc\r\ncas k 0 0 "
-       "3\r\nabc\r\nget k\r\n",
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad "
-       "command line format\r\n"
-       "END\r\n"},
-      {"bad_chunk", "set k 0 0 3\r\nabcdeget k\r\nset k 0 0 1 noreply\r\nabcms k 1 q\r\nabcmn\r\n",
-       "CLIENT_ERROR bad data chunk\r\nEND\r\nCLIENT_ERROR bad data chunk\r\nMN\r\n"},
+       "set k x 0 7\nget k\n\nset k 0 x 3 noreply\nabc\ncas k 0 0 3 x\nabc\ncas k 0 0 3\nabc\nget k\n",
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR bad command line format\nEND\n"},
+      {"bad_chunk", "set k 0 0 3\nabcdeget k\nset k 0 0 1 noreply\nabcms k 1 q\nabcmn\n",
+       "CLIENT_ERROR bad data chunk\nEND\nCLIENT_ERROR bad data chunk\nMN\n"},
       {"long_keys",
-       "set " + many(250, 'k') + " 0 0 1\r\na\r\nget " + many(250, 'k') + "\r\nget a " + many(251, 'k') +
-           "\r\nset " + many(251, 'k') + " 0 0 1\r\na\r\ndelete " + many(251, 'k') + "\r\nmg " +
-           many(251, 'k') + "\r\nms " + many(251, 'k') + " 1\r\na\r\nincr " + many(251, 'k') + " 1\r\nmn\r\n",
-       "STORED\r\nVALUE " + many(250, 'k') +
-           " 0 1\r\na\r\nEND\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line "
-           "format\r\n"
-           "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
-           "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nMN\r\n"},
-      {"quit_ends_it", "mn\r\nquit\r\nmn\r\n", "MN\r\n", true},
-      {"http_ends_it", "GET / HTTP/1.0\r\nmn\r\n", "", true},
-      {"a_long_line_ends_it", "mn\r\nset " + many(2050, 'k') + " 0 0 1\r\n", "MN\r\n", true},
-      {"binary_is_refused", std::string("mn\r\n\x80\x0a\0\0\0\0\0\0\0\0\0\0wxyz\0\0\0\0\0\0\0\0", 28),
-       std::string("MN\r\n\x81\x0a\0\0\0\0\0\x83\0\0\0\x3awxyz\0\0\0\0\0\0\0\0", 28) +
+       "set " + many(250, 'k') + " 0 0 1\na\nget " + many(250, 'k') + "\nget a " + many(251, 'k') + "\nset " +
+           many(251, 'k') + " 0 0 1\na\ndelete " + many(251, 'k') + "\nmg " + many(251, 'k') + "\nms " +
+           many(251, 'k') + " 1\na\nincr " + many(251, 'k') + " 1\nmn\n",
+       "STORED\nVALUE " + many(250, 'k') +
+           " 0 1\na\nEND\nCLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+           "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+           "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\nMN\n"},
+      {"quit_ends_it", "mn\nquit\nmn\n", "MN\n", true},
+      {"http_ends_it", "GET / HTTP/1.0\nmn\n", "", true},
+      {"a_long_line_ends_it", "mn\nset " + many(2050, 'k') + " 0 0 1\n", "MN\n", true},
+      {"binary_is_refused", std::string("mn\n\x80\v\0\0\0\0\0\0\0\0\0\0wxyz\0\0\0\0\0\0\0\0", 27),
+       std::string("MN\n\x81\v\0\0\0\0\0\x83\0\0\0\x3awxyz\0\0\0\0\0\0\0\0", 27) +
            "the binary protocol is not supported, the text protocol is",
        true},
       {"meta_get",
-       "mg k v\r\nmg k q\r\nmg k k O1 v\r\nms k 3 F5 T90 E44\r\nabc\r\nmg k\r\nmg k v\r\nmg k s v t f c k "
-       "Oopaque h\r\nmg k h v q\r\n",
-       "EN\r\nEN k"
-       "k O1\r\nHD\r\nHD\r\nVA 3\r\nabc\r\nVA 3 s3 t90 f5 c44 kk Oopaque h1\r\nabc\r\nVA 3 h1\r\nabc\r\n"},
+       "mg k v\nmg k q\nmg k k O1 v\nms k 3 F5 T90 E44\nabc\nmg k\nmg k v\nmg k s v t f c k Oopaque h\n"
+       "mg k h v q\n",
+       "EN\nEN kk O1\nHD\nHD\nVA 3\nabc\nVA 3 s3 t90 f5 c44 kk Oopaque h1\nabc\nVA 3 h1\nabc\n"},
       {"meta_get_without_access",
-       "ms k 1\r\na\r\nmg k u h\r\nmg k h\r\nmg k h u\r\ndebugtime 100\r\nmg k l u\r\nmg k l\r\nmg k l u\r\n",
-       "HD\r\nHD h0\r\nHD h0\r\nHD h1\r\nOK\r\nHD l100\r\nHD l100\r\nHD l0\r\n"},
-      {"meta_get_by_version", "ms k 1 E4\r\na\r\nmg k C4 v c\r\nmg k C5 v c\r\n",
-       "HD\r\nHD c4\r\nVA 1 c4\r\na\r\n"},
+       "ms k 1\na\nmg k u h\nmg k h\nmg k h u\ndebugtime 100\nmg k l u\nmg k l\nmg k l u\n",
+       "HD\nHD h0\nHD h0\nHD h1\nOK\nHD l100\nHD l100\nHD l0\n"},
+      {"meta_get_by_version", "ms k 1 E4\na\nmg k C4 v c\nmg k C5 v c\n", "HD\nHD c4\nVA 1 c4\na\n"},
       {"meta_get_touches",
-       "ms k 1 T10\r\na\r\nmg k t T50\r\nmg k T60 t v\r\nmg k T0 t\r\nmg none T5\r\nmg k t T-1\r\nmg k\r\n",
-       "HD\r\nHD t10\r\nVA 1 t60\r\na\r\nHD t-1\r\nEN\r\nHD t-1\r\nEN\r\n"},
+       "ms k 1 T10\na\nmg k t T50\nmg k T60 t v\nmg k T0 t\nmg none T5\nmg k t T-1\nmg k\n",
+       "HD\nHD t10\nVA 1 t60\na\nHD t-1\nEN\nHD t-1\nEN\n"},
       {"vivify",
-       "mg k N30 t c v E8\r\nmg k N30 v\r\nmg k\r\nms k 1 T30 E9\r\na\r\nmg k N30 v\r\nmg k R40 v\r\nmg k "
-       "R40\r\nmg k R20\r\n",
-       "VA 0 t30 c8 W\r\n\r\nVA 0 Z\r\n\r\nHD Z\r\nHD\r\nVA 1\r\na\r\nVA 1 W\r\na\r\nHD Z\r\nHD Z\r\n"},
+       "mg k N30 t c v E8\nmg k N30 v\nmg k\nms k 1 T30 E9\na\nmg k N30 v\nmg k R40 v\nmg k R40\nmg k R20\n",
+       "VA 0 t30 c8 W\n\nVA 0 Z\n\nHD Z\nHD\nVA 1\na\nVA 1 W\na\nHD Z\nHD Z\n"},
       {"a_look_up_wins_below_R_and_not_at_it",
-       "ms k 1 T30\r\na\r\nmg k R30\r\nmg k R31\r\nmg k R31\r\nms k 1 T30\r\na\r\nmg k R30 T29\r\nmg k T29 "
-       "R30\r\nms k 1\r\na\r\nmg k R2592000\r\n",
-       "HD\r\nHD\r\nHD W\r\nHD Z\r\nHD\r\nHD\r\nHD W\r\nHD\r\nHD\r\n"},
+       "ms k 1 T30\na\nmg k R30\nmg k R31\nmg k R31\nms k 1 T30\na\nmg k R30 T29\nmg k T29 R30\nms k 1\na\n"
+       "mg k R2592000\n",
+       "HD\nHD\nHD W\nHD Z\nHD\nHD\nHD W\nHD\nHD\n"},
       {"a_win_shows_the_access_before_it",
-       "ms k 1 T90\r\na\r\nms s 1 T90\r\na\r\nmd s I T80\r\ndebugtime 70\r\nmg k R30 h l\r\nmg k h l\r\nmg s "
-       "h l\r\nmg s "
-       "h l\r\nms k 1 T90\r\na\r\ndebugtime 61\r\nmg k\r\ndebugtime 20\r\nmg k R30 h l u\r\nmg k T90 R30 h "
-       "l\r\n",
-       "HD\r\nHD\r\nHD\r\nOK\r\nHD h0 l70 W\r\nHD h1 l0 Z\r\nHD h0 l70 X W\r\nHD h1 l0 Z "
-       "X\r\nHD\r\nOK\r\nHD\r\nOK\r\n"
-       "HD h1 l20 W\r\nHD h1 l20 Z\r\n"},
+       "ms k 1 T90\na\nms s 1 T90\na\nmd s I T80\ndebugtime 70\nmg k R30 h l\nmg k h l\nmg s h l\nmg s h l\n"
+       "ms k 1 T90\na\ndebugtime 61\nmg k\ndebugtime 20\nmg k R30 h l u\nmg k T90 R30 h l\n",
+       "HD\nHD\nHD\nOK\nHD h0 l70 W\nHD h1 l0 Z\nHD h0 l70 X W\nHD h1 l0 Z X\nHD\nOK\nHD\nOK\nHD h1 l20 W\n"
+       "HD h1 l20 Z\n"},
       {"stale",
-       "ms k 1 E50 T90\r\na\r\nmd k I T30 E60\r\nmg k v t c\r\nmg k v\r\nms k 1 C10 E70\r\nb\r\nms k 1 C10 I "
-       "E70\r\nb\r\nmg k v t c\r\n"
-       "ms k 1 C70 E71\r\nc\r\nmg k v t c\r\n",
-       "HD\r\nHD\r\nVA 1 t30 c60 X W\r\na\r\nVA 1 Z X\r\na\r\nEX\r\nHD\r\nVA 1 t30 c70 Z X\r\nb\r\nHD\r\nVA "
-       "1 t-1 c71\r\nc\r\n"},
-      {"stale_again_can_be_won_again", "ms k 1\r\na\r\nmd k I\r\nmg k\r\nmd k I\r\nmg k\r\nmg k\r\n",
-       "HD\r\nHD\r\nHD X W\r\nHD\r\nHD X W\r\nHD Z X\r\n"},
+       "ms k 1 E50 T90\na\nmd k I T30 E60\nmg k v t c\nmg k v\nms k 1 C10 E70\nb\nms k 1 C10 I E70\nb\n"
+       "mg k v t c\nms k 1 C70 E71\nc\nmg k v t c\n",
+       "HD\nHD\nVA 1 t30 c60 X W\na\nVA 1 Z X\na\nEX\nHD\nVA 1 t30 c70 Z X\nb\nHD\nVA 1 t-1 c71\nc\n"},
+      {"stale_again_can_be_won_again", "ms k 1\na\nmd k I\nmg k\nmd k I\nmg k\nmg k\n",
+       "HD\nHD\nHD X W\nHD\nHD X W\nHD Z X\n"},
       {"meta_set",
-       "ms k 2 k O9 s c E6 F1\r\nab\r\nms k 2 q\r\nab\r\nms k 1 ME\r\nc\r\nms k 1 MA s\r\nc\r\nms k 1 MP "
-       "s\r\nx\r\nms no 1 MA\r\nc\r\n"
-       "ms no 1 MR k q\r\nc\r\nms no 1 C5 c\r\nc\r\nms no 1 MA N0 s\r\nc\r\nms no 2 MA N0 s\r\nde\r\nmg no "
-       "v\r\nmg k v f\r\n",
-       "HD kk O9 s2 c6\r\nNS\r\nHD s3\r\nHD s4\r\nNS\r\nNS kno\r\nNF c0\r\nHD s1\r\nHD s3\r\nVA "
-       "3\r\ncde\r\nVA 4 f0\r\nxabc\r\n"},
+       "ms k 2 k O9 s c E6 F1\nab\nms k 2 q\nab\nms k 1 ME\nc\nms k 1 MA s\nc\nms k 1 MP s\nx\nms no 1 MA\n"
+       "c\nms no 1 MR k q\nc\nms no 1 C5 c\nc\nms no 1 MA N0 s\nc\nms no 2 MA N0 s\nde\nmg no v\nmg k v f\n",
+       "HD kk O9 s2 c6\nNS\nHD s3\nHD s4\nNS\nNS kno\nNF c0\nHD s1\nHD s3\nVA 3\ncde\nVA 4 f0\nxabc\n"},
       {"meta_set_by_version",
-       "ms k 1 E5\r\na\r\nms k 1 C4 c\r\nb\r\nms k 1 C5 MA E6\r\nb\r\nms k 1 C5 MA\r\nb\r\nms k 1 "
-       "C0\r\nb\r\nms k 1 C6 MR\r\nc\r\nmg k v\r\n",
-       "HD\r\nEX c0\r\nHD\r\nEX\r\nEX\r\nHD\r\nVA 1\r\nc\r\n"},
+       "ms k 1 E5\na\nms k 1 C4 c\nb\nms k 1 C5 MA E6\nb\nms k 1 C5 MA\nb\nms k 1 C0\nb\nms k 1 C6 MR\nc\n"
+       "mg k v\n",
+       "HD\nEX c0\nHD\nEX\nEX\nHD\nVA 1\nc\n"},
       {"meta_delete",
-       "md k\r\nmd k q\r\nms k 1 E5\r\na\r\nmd k C4 k O2\r\nmd k C5 k O2 q\r\nmd k k\r\nms k 2 "
-       "E7\r\nab\r\nmd k x\r\nmg k v c\r\n"
-       "md k x I E8\r\nmg k v c\r\n",
-       "NF\r\nNF\r\nHD\r\nEX kk O2\r\nNF kk\r\nHD\r\nHD\r\nVA 0 c7\r\n\r\nHD\r\nVA 0 c8 X W\r\n\r\n"},
+       "md k\nmd k q\nms k 1 E5\na\nmd k C4 k O2\nmd k C5 k O2 q\nmd k k\nms k 2 E7\nab\nmd k x\nmg k v c\n"
+       "md k x I E8\nmg k v c\n",
+       "NF\nNF\nHD\nEX kk O2\nNF kk\nHD\nHD\nVA 0 c7\n\nHD\nVA 0 c8 X W\n\n"},
       {"meta_arithmetic",
-       "ma n\r\nma n N0 J7 v\r\nma n v D3\r\nma n MD D4 v t T60\r\nma n t v c E5 k O1\r\nma n C4\r\nma n C5 "
-       "v M-\r\nma n q\r\nma n M+ v\r\n"
-       "ma n MI\r\nma n MX\r\nma n D\r\nset n 0 0 1\r\nx\r\nma n q\r\nma new N30 t v\r\nmg new t\r\n",
-       "NF\r\nVA 1\r\n7\r\nVA 2\r\n10\r\nVA 1 t-1\r\n6\r\nVA 1 t60 c5 kn O1\r\n7\r\nEX\r\nVA 1\r\n6\r\nVA "
-       "1\r\n8\r\nHD\r\n"
-       "CLIENT_ERROR invalid mode for ma M token\r\nCLIENT_ERROR invalid or duplicate flag\r\nSTORED\r\n"
-       "CLIENT_ERROR cannot increment or decrement non-numeric value\r\nVA 1 t30\r\n0\r\nHD t30\r\n"},
-      {"meta_noop_ends_quiet_ones", "ms k 1 q\r\na\r\nmg k v q\r\nmg no v q\r\nmd k q\r\nmg k q\r\nmn\r\n",
-       "VA 1\r\na\r\nMN\r\n"},
+       "ma n\nma n N0 J7 v\nma n v D3\nma n MD D4 v t T60\nma n t v c E5 k O1\nma n C4\nma n C5 v M-\n"
+       "ma n q\nma n M+ v\nma n MI\nma n MX\nma n D\nset n 0 0 1\nx\nma n q\nma new N30 t v\nmg new t\n",
+       "NF\nVA 1\n7\nVA 2\n10\nVA 1 t-1\n6\nVA 1 t60 c5 kn O1\n7\nEX\nVA 1\n6\nVA 1\n8\nHD\n"
+       "CLIENT_ERROR invalid mode for ma M token\nCLIENT_ERROR invalid or duplicate flag\nSTORED\n"
+       "CLIENT_ERROR cannot increment or decrement non-numeric value\nVA 1 t30\n0\nHD t30\n"},
+      {"meta_noop_ends_quiet_ones", "ms k 1 q\na\nmg k v q\nmg no v q\nmd k q\nmg k q\nmn\n",
+       "VA 1\na\nMN\n"},
       {"meta_flags_refused",
-       "mg k v v\r\nmg k m\r\nmg k 1\r\nmg k Tx\r\nmg k T\r\nmg k N\r\nmg k Rq\r\nmg k C-1\r\nmg\r\nmg k O" +
-           many(32, 'o') + "\r\nmg k O" + many(31, 'o') +
-           "\r\nmg k v s t f c k h l u q O1 P1 L1 b x I F1 C1 E1\r\n"
-           "ms k x\r\nms k\r\nms k -1\r\nms k 1 MZ\r\na\r\nms k 1 M\r\na\r\nms k 1 Fx q\r\na\r\nms k 1 v "
-           "v\r\na\r\nmn\r\n",
-       "CLIENT_ERROR duplicate flag\r\nCLIENT_ERROR invalid flag\r\nCLIENT_ERROR invalid flag\r\n"
-       "CLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad token in command line format\r\n"
-       "CLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad token in command line format\r\n"
-       "CLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR opaque token too long\r\nEN O" +
+       "mg k v v\nmg k m\nmg k 1\nmg k Tx\nmg k T\nmg k N\nmg k Rq\nmg k C-1\nmg\nmg k O" + many(32, 'o') +
+           "\nmg k O" + many(31, 'o') +
+           "\nmg k v s t f c k h l u q O1 P1 L1 b x I F1 C1 E1\nms k x\nms k\nms k -1\nms k 1 MZ\na\n"
+           "ms k 1 M\na\nms k 1 Fx q\na\nms k 1 v v\na\nmn\n",
+       "CLIENT_ERROR duplicate flag\nCLIENT_ERROR invalid flag\nCLIENT_ERROR invalid flag\n"
+       "CLIENT_ERROR bad token in command line format\nCLIENT_ERROR bad token in command line format\n"
+       "CLIENT_ERROR bad token in command line format\nCLIENT_ERROR bad token in command line format\n"
+       "CLIENT_ERROR bad token in command line format\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR opaque token too long\nEN O" +
            many(31, 'o') +
-           "\r\nCLIENT_ERROR options flags are too long\r\n"
-           "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad "
-           "command line format\r\n"
-           "CLIENT_ERROR invalid mode for ms M token\r\nCLIENT_ERROR invalid mode for ms M token\r\n"
-           "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR duplicate flag\r\nMN\r\n"},
+           "\nCLIENT_ERROR options flags are too long\nCLIENT_ERROR bad command line format\n"
+           "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+           "CLIENT_ERROR invalid mode for ms M token\nCLIENT_ERROR invalid mode for ms M token\n"
+           "CLIENT_ERROR bad command line format\nCLIENT_ERROR duplicate flag\nMN\n"},
       {"wrong_in_several_ways",
-       "mg k v v {\r\nmg k Tx {\r\nma k Tx\r\nma k MX {\r\nma " + many(251, 'k') + "\r\nma " +
-           many(251, 'k') + " {\r\nms k 1 v v {\r\na\r\nms k -1 {\r\nmg k" + times(18, " v") + "\r\nmg k" +
-           times(19, " v") + "\r\nmg k" + times(20, " v") + " {\r\nmg k" + times(21, " v") + " {\r\nms k 1" +
-           times(18, " v") + "\r\na\r\nma k" + times(19, " v") + "\r\nma k" + times(20, " v") + " {\r\n",
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR invalid or duplicate flag\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR invalid or duplicate flag\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR duplicate flag\r\nCLIENT_ERROR options flags are too long\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR options flags are too long\r\n"
-       "CLIENT_ERROR options flags are too long\r\nCLIENT_ERROR invalid or duplicate flag\r\n"
-       "CLIENT_ERROR bad command line format\r\n"},
+       "mg k v v {\nmg k Tx {\nma k Tx\nma k MX {\nma " + many(251, 'k') + "\nma " + many(251, 'k') +
+           " {\nms k 1 v v {\na\nms k -1 {\nmg k" + times(18, " v") + "\nmg k" + times(19, " v") + "\nmg k" +
+           times(20, " v") + " {\nmg k" + times(21, " v") + " {\nms k 1" + times(18, " v") + "\na\nma k" +
+           times(19, " v") + "\nma k" + times(20, " v") + " {\n",
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR invalid or duplicate flag\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR invalid or duplicate flag\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR duplicate flag\nCLIENT_ERROR options flags are too long\n"
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR options flags are too long\n"
+       "CLIENT_ERROR options flags are too long\nCLIENT_ERROR invalid or duplicate flag\n"
+       "CLIENT_ERROR bad command line format\n"},
       {"opaques",
-       "mg k O" + many(31, 'o') + "\r\nmg k q O" + many(32, 'o') + "\r\nmd k O" + many(32, 'o') +
-           "\r\nme k O" + many(32, 'o') + "\r\nma n N0 O" + many(32, 'o') + "\r\nma n MX O" + many(32, 'o') +
-           "\r\nma n Tx O" + many(32, 'o') + "\r\nms k 1 q O" + many(32, 'o') + "\r\na\r\nms k 1 MX O" +
-           many(32, 'o') + "\r\na\r\nms k 1 O" + many(32, 'o') + " {\r\na\r\n",
+       "mg k O" + many(31, 'o') + "\nmg k q O" + many(32, 'o') + "\nmd k O" + many(32, 'o') + "\nme k O" +
+           many(32, 'o') + "\nma n N0 O" + many(32, 'o') + "\nma n MX O" + many(32, 'o') + "\nma n Tx O" +
+           many(32, 'o') + "\nms k 1 q O" + many(32, 'o') + "\na\nms k 1 MX O" + many(32, 'o') +
+           "\na\nms k 1 O" + many(32, 'o') + " {\na\n",
        "EN O" + many(31, 'o') +
-           "\r\nCLIENT_ERROR opaque token too long\r\nCLIENT_ERROR opaque token too long\r\nEN\r\n"
-           "CLIENT_ERROR opaque token too long\r\nCLIENT_ERROR invalid mode for ma M token\r\n"
-           "CLIENT_ERROR invalid or duplicate flag\r\nCLIENT_ERROR opaque token too long\r\n"
-           "CLIENT_ERROR invalid mode for ms M token\r\nCLIENT_ERROR bad command line format\r\n"},
+           "\nCLIENT_ERROR opaque token too long\nCLIENT_ERROR opaque token too long\nEN\n"
+           "CLIENT_ERROR opaque token too long\nCLIENT_ERROR invalid mode for ma M token\n"
+           "CLIENT_ERROR invalid or duplicate flag\nCLIENT_ERROR opaque token too long\n"
+           "CLIENT_ERROR invalid mode for ms M token\nCLIENT_ERROR bad command line format\n"},
       {"base64_that_is_unusual",
-       "ms Y*WJj 1 b k\r\nx\r\nget abc\r\nmg YR== b k\r\nmg YQ==YQ== k b\r\nmd =YQ= b k\r\nmg Y=== b\r\nmg "
-       "==== "
-       "b\r\nmg * b\r\nma Y*Q== b N0 k v\r\n",
-       "HD kYWJj b\r\nVALUE abc 0 1\r\nx\r\nEND\r\nEN kYQ== b\r\nEN kYQ== b\r\nNF kAQ== b\r\nCLIENT_ERROR "
-       "error "
-       "decoding key\r\nCLIENT_ERROR error decoding key\r\nCLIENT_ERROR error decoding key\r\nVA 1 kYQ== "
-       "b\r\n0\r\n"},
+       "ms Y*WJj 1 b k\nx\nget abc\nmg YR== b k\nmg YQ==YQ== k b\nmd =YQ= b k\nmg Y=== b\nmg ==== b\nmg * b\n"
+       "ma Y*Q== b N0 k v\n",
+       "HD kYWJj b\nVALUE abc 0 1\nx\nEND\nEN kYQ== b\nEN kYQ== b\nNF kAQ== b\n"
+       "CLIENT_ERROR error decoding key\nCLIENT_ERROR error decoding key\nCLIENT_ERROR error decoding key\n"
+       "VA 1 kYQ== b\n0\n"},
       {"base64_keys",
-       "ms YQBiIA== 1 b k\r\nx\r\nmg YQBiIA== v b k\r\nmg YQBiIA== v\r\nmg YQBiIA b\r\nmg YQ*= b\r\nma Yg== "
-       "b N0 k v\r\nget b\r\n"
-       "md Yg== b k\r\nme Yw== b\r\n",
-       "HD kYQBiIA== b\r\nVA 1 kYQBiIA== b\r\nx\r\nEN\r\nCLIENT_ERROR error decoding key\r\nCLIENT_ERROR "
-       "error decoding key\r\n"
-       "VA 1 kYg== b\r\n0\r\nVALUE b 0 1\r\n0\r\nEND\r\nHD kYg== b\r\nEN\r\n"},
-      {"meta_debug", "me k\r\nms k 3 T50 E5\r\nabc\r\ndebugtime 20\r\nme k\r\nme\r\n",
-       "EN\r\nHD\r\nOK\r\nME k exp=30 la=20 cas=5 fetch=no cls=1 size=4\r\nCLIENT_ERROR bad command line "
-       "format\r\n"},
+       "ms YQBiIA== 1 b k\nx\nmg YQBiIA== v b k\nmg YQBiIA== v\nmg YQBiIA b\nmg YQ*= b\nma Yg== b N0 k v\n"
+       "get b\nmd Yg== b k\nme Yw== b\n",
+       "HD kYQBiIA== b\nVA 1 kYQBiIA== b\nx\nEN\nCLIENT_ERROR error decoding key\n"
+       "CLIENT_ERROR error decoding key\nVA 1 kYg== b\n0\nVALUE b 0 1\n0\nEND\nHD kYg== b\nEN\n"},
+      {"meta_debug", "me k\nms k 3 T50 E5\nabc\ndebugtime 20\nme k\nme\n",
+       "EN\nHD\nOK\nME k exp=30 la=20 cas=5 fetch=no cls=1 size=4\nCLIENT_ERROR bad command line format\n"},
       {"meta_debug_takes_any_flags",
-       "ms YWJj 3 b E5\r\nxyz\r\nme abc Tx v v 7\r\nme Y*WJj b\r\nme YWJj v b\r\nme YWJ b\r\nme abc "
-       "{\r\nme " +
-           many(251, 'k') + "\r\nme k" + times(30, " v") + "\r\n",
-       "HD\r\nME abc exp=-1 la=0 cas=5 fetch=no cls=1 size=6\r\nME YWJj exp=-1 la=0 cas=5 fetch=no cls=1 "
-       "size=6\r\n"
-       "ME YWJj exp=-1 la=0 cas=5 fetch=no cls=1 size=6\r\nCLIENT_ERROR bad command line format\r\n"
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nEN\r\n"},
-      {"verbosity", "verbosity 1\r\nverbosity\r\nverbosity x\r\nverbosity 0 1 2\r\n",
-       "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR bad command line format\r\nOK\r\n"},
-      {"version", "version\r\nversion noreply\r\n", "VERSION 1.6.45\r\nVERSION 1.6.45\r\n"},
-      {"refused_by_name", "slabs automove x\r\nwatch\r\nshutdown\r\n",
-       "CLIENT_ERROR bad command line format\r\nCLIENT_ERROR watch is not supported: there are no logs to "
-       "watch\r\n"
-       "SERVER_ERROR: shutdown not enabled\r\n"},
+       "ms YWJj 3 b E5\nxyz\nme abc Tx v v 7\nme Y*WJj b\nme YWJj v b\nme YWJ b\nme abc {\nme " +
+           many(251, 'k') + "\nme k" + times(30, " v") + "\n",
+       "HD\nME abc exp=-1 la=0 cas=5 fetch=no cls=1 size=6\nME YWJj exp=-1 la=0 cas=5 fetch=no cls=1 size=6\n"
+       "ME YWJj exp=-1 la=0 cas=5 fetch=no cls=1 size=6\nCLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\nEN\n"},
+      {"verbosity", "verbosity 1\nverbosity\nverbosity x\nverbosity 0 1 2\n",
+       "OK\nCLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\nOK\n"},
+      {"version", "version\nversion noreply\n", "VERSION 1.6.45\nVERSION 1.6.45\n"},
+      {"refused_by_name", "slabs automove x\nwatch\nshutdown\n",
+       "CLIENT_ERROR bad command line format\n"
+       "CLIENT_ERROR watch is not supported: there are no logs to watch\nSERVER_ERROR: shutdown not "
+       "enabled\n"},
       {"the_crawler",
-       "lru_crawler metadump all\r\nlru_crawler mgdump hash\r\nlru_crawler metadump 2,63\r\nlru_crawler "
-       "metadump "
-       "0\r\nlru_crawler metadump 1,64\r\nlru_crawler mgdump 1,x\r\nlru_crawler metadump\r\nlru_crawler "
-       "metadump all "
-       "x\r\nlru_crawler metadump all noreply\r\nlru_crawler\r\nlru_crawler x\r\nlru_crawler crawl "
-       "all\r\nlru_crawler "
-       "crawl 1,2\r\nlru_crawler crawl hash\r\nlru_crawler tocrawl 5\r\nlru_crawler tocrawl x\r\nlru_crawler "
-       "sleep "
-       "1000000\r\nlru_crawler sleep 1000001\r\nlru_crawler enable\r\nlru_crawler disable\r\n",
-       "OK\r\nEND\r\nOK\r\nEN\r\nOK\r\nEND\r\n" + times(3, "BADCLASS invalid class id\r\n") +
-           times(4, "ERROR\r\n") +
-           "OK\r\nOK\r\nBADCLASS invalid class id\r\nOK\r\nCLIENT_ERROR bad command line format\r\nOK\r\n"
-           "CLIENT_ERROR sleep must be one second or less\r\nOK\r\nOK\r\n"},
-      {"names_are_whole",
-       "replace" + many(256, 'x') + " k 0 0 1\r\nprependx k 0 0 1\r\nmgx k\r\nge k\r\nmn\r\n",
-       times(4, "ERROR\r\n") + "MN\r\n"},
+       "lru_crawler metadump all\nlru_crawler mgdump hash\nlru_crawler metadump 2,63\n"
+       "lru_crawler metadump 0\nlru_crawler metadump 1,64\nlru_crawler mgdump 1,x\nlru_crawler metadump\n"
+       "lru_crawler metadump all x\nlru_crawler metadump all noreply\nlru_crawler\nlru_crawler x\n"
+       "lru_crawler crawl all\nlru_crawler crawl 1,2\nlru_crawler crawl hash\nlru_crawler tocrawl 5\n"
+       "lru_crawler tocrawl x\nlru_crawler sleep 1000000\nlru_crawler sleep 1000001\nlru_crawler enable\n"
+       "lru_crawler disable\n",
+       "OK\nEND\nOK\nEN\nOK\nEND\n" + times(3, "BADCLASS invalid class id\n") + times(4, "ERROR\n") +
+           "OK\nOK\nBADCLASS invalid class id\nOK\nCLIENT_ERROR bad command line format\nOK\n"
+           "CLIENT_ERROR sleep must be one second or less\nOK\nOK\n"},
+      {"names_are_whole", "replace" + many(256, 'x') + " k 0 0 1\nprependx k 0 0 1\nmgx k\nge k\nmn\n",
+       times(4, "ERROR\n") + "MN\n"},
       {"dumps_of_commands",
-       "set a%~b 0 0 1\r\nx\r\nlru_crawler mgdump all\r\ndelete a%~b\r\nms YWIgYwo= 1 b\r\nx\r\nset gone 0 "
-       "-1 "
-       "1\r\nx\r\nlru_crawler mgdump 1\r\nmn\r\n",
-       "STORED\r\nOK\r\nmg a%~b\r\nEN\r\nDELETED\r\nHD\r\nSTORED\r\nOK\r\nmg YWIgYwo= b\r\nEN\r\nMN\r\n"},
+       "set a%~b 0 0 1\nx\nlru_crawler mgdump all\ndelete a%~b\nms YWIgYwo= 1 b\nx\nset gone 0 -1 1\nx\n"
+       "lru_crawler mgdump 1\nmn\n",
+       "STORED\nOK\nmg a%~b\nEN\nDELETED\nHD\nSTORED\nOK\nmg YWIgYwo= b\nEN\nMN\n"},
       {"details",
-       "stats detail dump\r\nset a:1 0 0 1\r\n1\r\nstats detail on\r\nset a:1 0 0 1\r\n1\r\nget a:1 a:2 "
-       "b\r\ndelete a:3\r\nstats detail dump\r\n"
-       "stats reset\r\nstats detail dump\r\nstats detail off\r\nget a:1\r\nstats detail dump\r\nstats detail "
-       "x\r\n",
-       "END\r\nSTORED\r\nOK\r\nSTORED\r\nVALUE a:1 0 1\r\n1\r\nEND\r\nNOT_FOUND\r\nPREFIX a get 2 hit 1 set "
-       "1 del 1\r\nEND\r\n"
-       "RESET\r\nEND\r\nOK\r\nVALUE a:1 0 1\r\n1\r\nEND\r\nEND\r\nCLIENT_ERROR usage: stats detail "
-       "on|off|dump\r\n"},
+       "stats detail dump\nset a:1 0 0 1\n1\nstats detail on\nset a:1 0 0 1\n1\nget a:1 a:2 b\ndelete a:3\n"
+       "stats detail dump\nstats reset\nstats detail dump\nstats detail off\nget a:1\nstats detail dump\n"
+       "stats detail x\n",
+       "END\nSTORED\nOK\nSTORED\nVALUE a:1 0 1\n1\nEND\nNOT_FOUND\nPREFIX a get 2 hit 1 set 1 del 1\nEND\n"
+       "RESET\nEND\nOK\nVALUE a:1 0 1\n1\nEND\nEND\nCLIENT_ERROR usage: stats detail on|off|dump\n"},
       {"dumps",
-       "set a 0 0 3\r\nabc\r\nstats cachedump 1 0\r\nstats cachedump 2 0\r\nstats cachedump 64 0\r\nstats "
-       "cachedump 1\r\nstats sizes\r\n"
-       "stats nonsense\r\n",
-       "STORED\r\nITEM a [3 b; 0 s]\r\nEND\r\nEND\r\nCLIENT_ERROR Illegal slab id\r\nCLIENT_ERROR bad "
-       "command line\r\n"
-       "STAT sizes_status disabled\r\nEND\r\nERROR\r\n"},
+       "set a 0 0 3\nabc\nstats cachedump 1 0\nstats cachedump 2 0\nstats cachedump 64 0\nstats cachedump 1\n"
+       "stats sizes\nstats nonsense\n",
+       "STORED\nITEM a [3 b; 0 s]\nEND\nEND\nCLIENT_ERROR Illegal slab id\nCLIENT_ERROR bad command line\n"
+       "STAT sizes_status disabled\nEND\nERROR\n"},
   };
   return all;
 }
