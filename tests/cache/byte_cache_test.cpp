@@ -462,6 +462,29 @@ TEST(ByteCache, LargeEntriesThatComeBackSoonAfterTheirEvictionStay) {
   EXPECT_GT(stayed, static_cast<std::ptrdiff_t>(back.size() / 2)) << "of " << back.size();
 }
 
+TEST(ByteCache, AReceivedValueIsStoredAfterADecisionThatNeededOtherRoom) {
+  timed t(byte_cache::smallest_limit);
+  const std::string old(90'000, 'o');
+  for (std::size_t i = 0; i < 60; ++i) t.store(key_of(i), old.substr(0, 30'000));
+  const std::string key = "key";
+  t.store(key, old);
+  auto value = t.cache.receive(key.size(), old.size());
+  ASSERT_TRUE(value);
+  std::fill_n(value.value(), value.size(), 'n');
+  unsigned decisions = 0;
+  const cache_changed changed = t.cache.change(
+      byte_cache::hashed(key),
+      [&](const cache_entry*) {
+        return ++decisions == 1 ? cache_change{.what = kind::amend, .version = 7}
+                                : cache_change{.what = kind::store};
+      },
+      value);
+  ASSERT_EQ(decisions, 2U);  // memory was full at the first one
+  EXPECT_EQ(changed.outcome, cache_outcome::done);
+  EXPECT_FALSE(value);
+  EXPECT_EQ(t.value(key), std::string(old.size(), 'n'));
+}
+
 TEST(ByteCache, WithoutEvictionItKeepsAllAndRefusesMore) {
   timed t(2 * mib, false);
   const std::string value(8192, 'v');

@@ -189,14 +189,20 @@ class byte_cache::one_change {
   /// False: there is no room without an eviction.
   [[nodiscard]] bool take_room() noexcept {
     plan();
-    if (is_placed() && extent_ == extents::none) adopt_received();
-    if ((is_large_ ? extent_ != extents::none : where_ != 0) && room_bytes_ == bytes_) return true;
+    if (!is_placed() && room_bytes_ == bytes_ && (is_large_ ? extent_ != extents::none : where_ != 0))
+      return true;
     free_room();
     room_bytes_ = bytes_;
-    if (is_large_)
+    if (is_placed()) {
+      extent_ = asked_.value->extent_;
+      asked_.value->of_ = nullptr;
+      // relaxed: a count
+      s_.bytes_received.fetch_sub(s_.large.bytes_of(extent_), std::memory_order_relaxed);
+    } else if (is_large_) {
       extent_ = s_.large.allocate(entry::longest_head + bytes_);
-    else
+    } else {
       where_ = s_.log.allocate(bytes_, in_, lifetime_);
+    }
     return has_room();
   }
 
@@ -304,15 +310,6 @@ class byte_cache::one_change {
     } else if (!std::exchange(has_asked_, true)) {
       in_ = s_.evicted.take(key_.hash) ? queue::proven : queue::fresh;
     }
-  }
-
-  void adopt_received() noexcept {
-    free_room();
-    room_bytes_ = bytes_;
-    extent_ = asked_.value->extent_;
-    // relaxed: a count
-    s_.bytes_received.fetch_sub(s_.large.bytes_of(extent_), std::memory_order_relaxed);
-    asked_.value->of_ = nullptr;
   }
 
   void free_room() noexcept {
