@@ -116,7 +116,7 @@ listeners::~listeners() {
     unlink(path_.c_str());
 }
 
-void listeners::bind_tcp(const std::string& host, int port, int backlog) {
+void listeners::bind_tcp(const std::string& host, int port, unsigned backlog) {
   const std::string shown =
       host.empty() ? fmt::format("port {}", port) : fmt::format("{}, port {}", host, port);
   addrinfo wanted{};
@@ -159,7 +159,7 @@ void listeners::bind_tcp(const std::string& host, int port, int backlog) {
   left_out_.push_back(fmt::format("cannot listen at {}: {}", shown, std::strerror(missing)));
 }
 
-int listeners::bind_one(const addrinfo& one, int backlog) {
+int listeners::bind_one(const addrinfo& one, unsigned backlog) {
   const int descriptor = socket(one.ai_family, socket_kind, one.ai_protocol);
   if (descriptor < 0) return errno;
   set_option(descriptor, SOL_SOCKET, SO_REUSEADDR);
@@ -167,7 +167,8 @@ int listeners::bind_one(const addrinfo& one, int backlog) {
   // Connections inherit them.
   set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE);
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY);
-  if (bind(descriptor, one.ai_addr, one.ai_addrlen) != 0 || ::listen(descriptor, backlog) != 0) {
+  if (bind(descriptor, one.ai_addr, one.ai_addrlen) != 0 ||
+      ::listen(descriptor, static_cast<int>(backlog)) != 0) {
     const int why = errno;
     close(descriptor);
     return why;
@@ -207,7 +208,7 @@ void listeners::bind_unix(const memcached::transport_settings& chosen) {
   const bool bound = bind(descriptor, address, sizeof(name)) == 0;
   const int why = errno;
   umask(before);
-  if (!bound || ::listen(descriptor, chosen.backlog) != 0)
+  if (!bound || ::listen(descriptor, static_cast<int>(chosen.backlog)) != 0)
     throw usage_error(fmt::format("-s {}: {}", path, std::strerror(bound ? errno : why)));
   if (lstat(path.c_str(), &found) == 0) {
     path_ = path;

@@ -35,9 +35,9 @@ class listeners {
   void write_ports(const std::filesystem::path& file) const;
 
  private:
-  void bind_tcp(const std::string& host, int port, int backlog);
+  void bind_tcp(const std::string& host, int port, unsigned backlog);
   /// 0, or the error.
-  int bind_one(const addrinfo& one, int backlog);
+  int bind_one(const addrinfo& one, unsigned backlog);
   void bind_unix(const memcached::transport_settings& chosen);
 
   std::vector<int> descriptors_;

@@ -74,7 +74,7 @@ void read_extended(serve_options& o) {
     if (name == "idle_timeout") {
       const auto seconds = io::parse_whole<unsigned>(value);
       if (!seconds) throw usage_error(fmt::format("-o {}: it needs a number of seconds", item));
-      o.idle_timeout = *seconds;
+      o.transport.idle_timeout = *seconds;
     } else if (name != "maxconns_fast" && name != "no_maxconns_fast") {
       throw usage_error(
           fmt::format("-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast "
@@ -89,10 +89,12 @@ void check_numbers(const serve_options& o) {
   if (o.port < -1 || o.port > 65535)
     throw usage_error("-p is a port up to 65535, 0 for none, or -1 for any free one");
   if (o.udp_port != 0) throw usage_error("-U: UDP is not supported; leave it out, or give 0");
-  if (o.threads == 0 || o.threads > 1024) throw usage_error("-t is from 1 to 1024 threads");
-  if (o.connections == 0) throw usage_error("-c is at least 1 connection");
-  if (o.requests == 0) throw usage_error("-R is at least 1 request");
-  if (o.backlog == 0 || o.backlog > 1U << 30U) throw usage_error("-b is at least 1 connection");
+  if (o.transport.threads == 0 || o.transport.threads > 1024)
+    throw usage_error("-t is from 1 to 1024 threads");
+  if (o.transport.connections == 0) throw usage_error("-c is at least 1 connection");
+  if (o.transport.requests_per_turn == 0) throw usage_error("-R is at least 1 request");
+  if (o.transport.backlog == 0 || o.transport.backlog > 1U << 30U)
+    throw usage_error("-b is at least 1 connection");
   if (o.memory_mb == 0 || o.memory_mb > std::uint64_t{1} << 30U)
     throw usage_error("-m is at least 1 megabyte");
   if (o.prefix_end.size() > 1) throw usage_error("-D is one character");
@@ -117,14 +119,9 @@ cache_options cache_of(const serve_options& o) {
 
 memcached::settings settings_of(const serve_options& o) {
   memcached::settings s;
-  memcached::transport_settings& t = s.transport;
+  memcached::transport_settings& t = s.transport = o.transport;
   s.version = ESPALIER_VERSION;
-  t.threads = o.threads;
-  t.connections = o.connections;
   t.rejects_at_limit = std::ranges::find(o.extended, "no_maxconns_fast") == o.extended.end();
-  t.requests_per_turn = o.requests;
-  t.backlog = static_cast<int>(o.backlog);
-  t.idle_timeout = o.idle_timeout;
   t.port = static_cast<int>(o.port);
   for (const std::string& item : o.listen) t.listen += (t.listen.empty() ? "" : ",") + item;
   if (!o.unix_path.empty()) t.unix_path = fs::absolute(o.unix_path);
@@ -147,8 +144,8 @@ void warn(const std::string& what) { std::fprintf(stderr, "%s: %s\n", command_na
 /// Allows descriptors for all connections and for the server itself. Where the system allows fewer, the server takes fewer
 /// connections.
 void allow_descriptors(serve_options& o) {
-  const rlim_t others = 2 * rlim_t{o.threads} + 64;
-  const rlim_t needed = o.connections + others;
+  const rlim_t others = 2 * rlim_t{o.transport.threads} + 64;
+  const rlim_t needed = o.transport.connections + others;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= needed) return;
@@ -160,13 +157,13 @@ void allow_descriptors(serve_options& o) {
     throw usage_error(fmt::format(
         "this process may have {} open files, and {} threads need {} without connections; give -t less, or "
         "raise the limit with ulimit -n",
-        limit.rlim_max, o.threads, others));
+        limit.rlim_max, o.transport.threads, others));
   const auto fewer = static_cast<unsigned>(limit.rlim_max - others);
   warn(fmt::format(
       "-c {}: this process may have {} open files, which are {} connections; raise the limit with "
       "ulimit -n, or systemd's LimitNOFILE",
-      o.connections, limit.rlim_max, fewer));
-  o.connections = fewer;
+      o.transport.connections, limit.rlim_max, fewer));
+  o.transport.connections = fewer;
 }
 
 /// Warns if the limit is above the memory that is available.

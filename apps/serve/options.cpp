@@ -47,7 +47,8 @@ void declare(CLI::App& verb, serve_options& o) {
                  "Addresses, comma-separated or repeated; by default all of this machine");
   where.add("-s,--unix-socket", o.unix_path, "FILE", "A unix socket, instead of TCP");
   where.add_default("-a,--unix-mask", o.unix_mask, "MASK", "Permissions of the unix socket, octal");
-  where.add_default("-b,--listen-backlog", o.backlog, "N", "Connections that may wait to be accepted");
+  where.add_default("-b,--listen-backlog", o.transport.backlog, "N",
+                    "Connections that may wait to be accepted");
   where.add("-U,--udp-port", o.udp_port, "PORT", "Only 0, which is the default: there is no UDP");
   option_group memory(verb, "Memory");
   memory.add_default("-m,--memory-limit", o.memory_mb, "MB",
@@ -57,11 +58,12 @@ void declare(CLI::App& verb, serve_options& o) {
   memory.add_flag("-M,--disable-evictions", o.keeps_all,
                   "Refuse new entries when memory is full, instead of evicting");
   option_group connections(verb, "Connections");
-  connections.add_default("-t,--threads", o.threads, "N", "Threads that serve");
-  connections.add_default("-c,--conn-limit", o.connections, "N", "Connections at once; others are refused");
-  connections.add_default("-R,--max-reqs-per-event", o.requests, "N",
+  connections.add_default("-t,--threads", o.transport.threads, "N", "Threads that serve");
+  connections.add_default("-c,--conn-limit", o.transport.connections, "N",
+                          "Connections at once; others are refused");
+  connections.add_default("-R,--max-reqs-per-event", o.transport.requests_per_turn, "N",
                           "Requests of a connection before others have their turn");
-  connections.add_default("--idle-timeout", o.idle_timeout, "S",
+  connections.add_default("--idle-timeout", o.transport.idle_timeout, "S",
                           "Close connections that are idle for longer; 0: never");
   connections.add_list(
       "-o,--extended", o.extended, "NAMES",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
+#include "espalier/memcached/settings.hpp"
 
 // The options of the cache server, as unchecked text and numbers. Declared for both: `espalier`, which lists and
 // completes them, and the server, which uses them.
@@ -12,6 +13,7 @@
 namespace espalier::app {
 
 struct serve_options {
+  memcached::transport_settings transport;
   std::int64_t port = 11211;
   std::int64_t udp_port = 0;
   std::vector<std::string> listen;
@@ -20,11 +22,6 @@ struct serve_options {
   std::uint64_t memory_mb = 64;
   std::string largest_item = "1m";
   bool keeps_all = false;
-  unsigned threads = 4;
-  unsigned connections = 1024;
-  unsigned requests = 20;
-  unsigned backlog = 1024;
-  unsigned idle_timeout = 0;
   std::vector<std::string> extended;
   bool shuts_down = false;
   bool no_versions = false;

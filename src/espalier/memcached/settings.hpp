@@ -18,7 +18,7 @@ struct transport_settings {
   unsigned requests_per_turn = 20;
   std::size_t buffers = std::size_t{64}
                         << 20U;  ///< bytes of all connections together, in addition to the cache
-  int backlog = 1024;
+  unsigned backlog = 1024;
   unsigned idle_timeout = 0;  ///< seconds; 0: none
   int port = 11211;           ///< 0: none, -1: any free one
   std::string listen;         ///< host[:port],...; empty: all addresses
