@@ -286,43 +286,7 @@ void executor::put_hit(const command& c, const cache_entry& e, bool won, bool is
   char* at = meta_room(c, held ? 0 : e.value.size());
   if (at == nullptr) return;
   at = shows_value ? put(put(at, "VA "), e.value.size()) : put(at, "HD");
-  std::uint32_t end = e.expires;
-  for (std::size_t i = 0; i < c.shown_flags; ++i) {
-    switch (c.shown[i]) {
-      case 'T':
-        end = c.end;
-        break;
-      case 'N':
-        if (is_new) end = c.end_if_new;
-        break;
-      case 's':
-        at = put_flag(at, 's', e.value.size());
-        break;
-      case 't':
-        at = put_end(at, end);
-        break;
-      case 'c':
-        at = put_flag(at, 'c', version_of(e.version));
-        break;
-      case 'f':
-        at = put_flag(at, 'f', e.flags);
-        break;
-      case 'l':
-        at = put_flag(at, 'l', service_.clock().now() - std::min(e.accessed, service_.clock().now()));
-        break;
-      case 'h':
-        at = put_flag(at, 'h', e.fetched ? 1 : 0);
-        break;
-      case 'O':
-        at = put_opaque(at, c);
-        break;
-      case 'k':
-        at = put_key(at, c);
-        break;
-      default:
-        break;
-    }
-  }
+  at = put_flags(at, c, command::bits("TNstcflhOk"), e, e.value.size(), is_new);
   if (!is_new && e.claimed) at = put(at, " Z");
   if (e.stale) at = put(at, " X");
   if (won) at = put(at, " W");
@@ -370,11 +334,6 @@ void executor::refuse_binary(const command& c) {
   turn_.next = step::close;
 }
 
-char* put_key(char* at, const command& c) noexcept {
-  at = put(at, " k");
-  return c.has('b') ? put(put_base64(at, c.key), " b") : put(at, c.key_text);
-}
-
 std::uint32_t end_by_flags(const command& c, std::uint32_t end, bool is_new) noexcept {
   for (std::size_t i = 0; i < c.shown_flags; ++i) {
     if (c.shown[i] == 'T') end = c.end;
@@ -383,9 +342,59 @@ std::uint32_t end_by_flags(const command& c, std::uint32_t end, bool is_new) noe
   return end;
 }
 
-char* executor::put_end(char* at, std::uint32_t end) const noexcept {
-  if (end == cache_entry::never) return put(at, " t-1");
-  return put_flag(at, 't', end - service_.clock().now());
+/// The flags that the command has and that are in `which`, with what they say of an entry.
+char* executor::put_flags(char* at, const command& c, std::uint64_t which, const cache_entry& e,
+                          std::size_t value_bytes, bool is_new) const noexcept {
+  const std::uint32_t now = service_.clock().now();
+  std::uint32_t end = e.expires;
+  for (std::size_t i = 0; i < c.shown_flags; ++i) {
+    const char flag = c.shown[i];
+    const auto number = [&at, flag](std::uint64_t n) {
+      *at++ = ' ';
+      *at++ = flag;
+      at = put(at, n);
+    };
+    if ((which & command::bit(flag)) == 0) continue;
+    switch (flag) {
+      case 'T':
+        end = c.end;
+        break;
+      case 'N':
+        if (is_new) end = c.end_if_new;
+        break;
+      case 's':
+        number(value_bytes);
+        break;
+      case 't':
+        if (end == cache_entry::never)
+          at = put(at, " t-1");
+        else
+          number(end - now);
+        break;
+      case 'c':
+        number(version_of(e.version));
+        break;
+      case 'f':
+        number(e.flags);
+        break;
+      case 'l':
+        number(now - std::min(e.accessed, now));
+        break;
+      case 'h':
+        number(e.fetched ? 1 : 0);
+        break;
+      case 'O':
+        at = put(put(at, " "), c.opaque);
+        break;
+      case 'k':
+        at = put(at, " k");
+        at = c.has('b') ? put(put_base64(at, c.key), " b") : put(at, c.key_text);
+        break;
+      default:
+        break;
+    }
+  }
+  return at;
 }
 
 /// Room for the first line of a meta reply, with a value if there is one.
@@ -398,11 +407,7 @@ char* executor::meta_room(const command& c, std::size_t value_bytes) noexcept {
 void executor::put_status(const command& c, std::string_view status) {
   char* at = meta_room(c);
   if (at == nullptr) return;
-  at = put(at, status);
-  for (std::size_t i = 0; i < c.shown_flags; ++i) {
-    if (c.shown[i] == 'O') at = put_opaque(at, c);
-    if (c.shown[i] == 'k') at = put_key(at, c);
-  }
+  at = put_flags(put(at, status), c, command::bits("Ok"), {}, 0, false);
   out_.wrote(put(at, "\r\n"));
 }
 

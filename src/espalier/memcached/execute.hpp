@@ -89,7 +89,8 @@ class executor {
   // execute.cpp
   void refuse(const command& c);
   void refuse_binary(const command& c);
-  char* put_end(char* at, std::uint32_t end) const noexcept;
+  char* put_flags(char* at, const command& c, std::uint64_t which, const cache_entry& e,
+                  std::size_t value_bytes, bool is_new) const noexcept;
   [[nodiscard]] char* meta_room(const command& c, std::size_t value_bytes = 0) noexcept;
   void put_status(const command& c, std::string_view status);
   bool look_up(const byte_cache::hashed_key& key, bool shows_version, bool touches, std::uint32_t end);
@@ -140,16 +141,6 @@ inline char* put(char* at, std::string_view text) noexcept {
   return at + text.size();
 }
 inline char* put(char* at, std::uint64_t number) noexcept { return std::to_chars(at, at + 20, number).ptr; }
-inline char* put_flag(char* at, char flag, std::uint64_t number) noexcept {
-  *at++ = ' ';
-  *at++ = flag;
-  return put(at, number);
-}
-inline char* put_opaque(char* at, const command& c) noexcept {
-  *at++ = ' ';
-  return put(at, c.opaque);
-}
-char* put_key(char* at, const command& c) noexcept;
 
 // dump.cpp
 

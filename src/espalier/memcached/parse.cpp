@@ -1,5 +1,6 @@
 #include "espalier/memcached/parse.hpp"
 
+#include <array>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -133,28 +134,12 @@ bool read_debug_flags(words line, command& c) noexcept {
 
 /// The mode of `ms`, from its flags; false if there is no such mode.
 bool read_store_mode(command& c) noexcept {
-  switch (c.given_mode) {
-    case 0:
-    case 'S':
-      c.mode = store_mode::set;
-      break;
-    case 'E':
-      c.mode = store_mode::add;
-      break;
-    case 'A':
-      c.mode = store_mode::append;
-      break;
-    case 'P':
-      c.mode = store_mode::prepend;
-      break;
-    case 'R':
-      c.mode = store_mode::replace;
-      break;
-    default:
-      return false;
-  }
-  if (c.has('C') && (c.mode == store_mode::set || c.mode == store_mode::replace))
-    c.mode = store_mode::compare;
+  using enum store_mode;
+  constexpr std::string_view letters = "SEAPR";
+  constexpr std::array modes{set, add, append, prepend, replace};
+  const std::size_t which = c.given_mode == 0 ? 0 : letters.find(c.given_mode);
+  if (which == std::string_view::npos) return false;
+  c.mode = c.has('C') && (modes[which] == set || modes[which] == replace) ? compare : modes[which];
   return true;
 }
 

@@ -142,12 +142,9 @@ void executor::meta_store(const command& c) {
   char* at = meta_room(c);
   if (at == nullptr) return;
   at = put(at, replies[static_cast<std::size_t>(r.is)]);
-  for (std::size_t i = 0; i < c.shown_flags && r.is != stored::no_memory; ++i) {
-    if (c.shown[i] == 'O') at = put_opaque(at, c);
-    if (c.shown[i] == 'k') at = put_key(at, c);
-    if (c.shown[i] == 'c') at = put_flag(at, 'c', version_of(r.version));
-    if (c.shown[i] == 's') at = put_flag(at, 's', r.size);
-  }
+  constexpr std::uint64_t shown = command::bits("Okcs");
+  if (r.is != stored::no_memory && (c.given & shown) != 0)
+    at = put_flags(at, c, shown, {.value = {}, .version = r.version}, r.size, false);
   out_.wrote(put(at, "\r\n"));
 }
 
@@ -177,15 +174,8 @@ void executor::calculate(const command& c) {
   char* at = meta_room(c);
   if (at == nullptr) return;
   at = c.has('v') ? put(put(at, "VA "), r.length) : put(at, "HD");
-  std::uint32_t end = r.end_before;
-  for (std::size_t i = 0; i < c.shown_flags; ++i) {
-    if (c.shown[i] == 'T') end = c.end;
-    if (c.shown[i] == 'N' && r.is == result::made) end = c.end_if_new;
-    if (c.shown[i] == 't') at = put_end(at, end);
-    if (c.shown[i] == 'c') at = put_flag(at, 'c', version_of(changed.version));
-    if (c.shown[i] == 'O') at = put_opaque(at, c);
-    if (c.shown[i] == 'k') at = put_key(at, c);
-  }
+  at = put_flags(at, c, command::bits("TNtcOk"),
+                 {.value = {}, .version = changed.version, .expires = r.end_before}, 0, r.is == result::made);
   at = put(at, "\r\n");
   if (c.has('v')) at = put(put(at, r.text()), "\r\n");
   out_.wrote(at);
