@@ -20,8 +20,8 @@
 //   memcached::output replies;
 //   std::size_t used = client.consume("set k 0 0 1\r\nx\r\nget k\r\n", replies, thread);
 //
-// examples/embedded_memcached.cpp is a program with it. Call service::tick() once a second. Link espalier::cache. All other
-// headers of this folder but those that this one includes are internal.
+// examples/embedded_memcached.cpp is a program with it. Call service::tick() once a second. Programs include this header alone,
+// and link espalier::cache.
 
 namespace espalier::memcached {
 
@@ -57,8 +57,8 @@ class session {
   explicit session(service& of, int number = -1) noexcept : service_(of), number_(number) {}
 
   /// Executes commands at the beginning of the input, at most `most`, and appends their replies in order. Returns the
-  /// number of bytes that it has used. The replies do not depend on how the input is cut. Throws std::bad_alloc; the session
-  /// is then of no more use.
+  /// number of bytes that it has used. The replies do not depend on how the input is cut. A command takes amortised constant
+  /// time and that of its bytes. Throws std::bad_alloc; the session is then of no more use.
   std::size_t consume(std::string_view input, output& out, batch& with, unsigned most = batch::most_commands);
   /// What the caller does after consume().
   [[nodiscard]] step next() const noexcept { return turn_.next; }
