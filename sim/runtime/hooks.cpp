@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "espalier/delegation/departures.hpp"
+#include "espalier/delegation/thread_end.hpp"
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/fork_recovery.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +10,12 @@
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "espalier/delegation/completion.hpp"
 #include "espalier/delegation/message.hpp"
 #include "espalier/delegation/runtime.hpp"
 #include "espalier/hw/cache_line.hpp"
@@ -76,6 +77,18 @@ struct by_range {
   }
 };
 
+/// What every partition begins with.
+struct partition_header {
+  unsigned index;
+  unsigned locality;
+};
+namespace detail {
+[[noreturn, gnu::cold]] inline void refuse_partition(unsigned index, unsigned count) {
+  throw std::out_of_range("delegation: there is no partition " + std::to_string(index) + " of " +
+                          std::to_string(count));
+}
+}  // namespace detail
+
 /// Where a partition lies: for the constructor of its structure.
 struct partition_place {
   unsigned index;
@@ -88,54 +101,6 @@ struct partition : partition_header {
   using structure_type = Structure;
   /// Apart from the header, which the senders of other localities read.
   alignas(hw::false_sharing_bytes) Structure structure;
-};
-
-/// Results of operations that refer to the frame of their caller. It waits for all of them, also where one could not be
-/// submitted.
-template <class Result, std::size_t Most>
-class awaited_together {
- public:
-  /// Throws nesting_error where the thread may not wait.
-  explicit awaited_together(runtime& of) : runtime_(of) {
-    detail::member& me = of.local();
-    of.check_nesting(me);
-    of.check_postponed(me);
-  }
-  awaited_together(const awaited_together&) = delete;
-  awaited_together& operator=(const awaited_together&) = delete;
-  ~awaited_together() {
-    for (std::size_t i = 0; i < end_; ++i) {
-      if (each_[i]) each_[i]->finish(runtime_.local());
-    }
-  }
-
-  void add(std::size_t at, completion<Result>&& one) {
-    each_[at].emplace(std::move(one));
-    end_ = std::max(end_, at + 1);
-  }
-  /// Waits for all, and calls visit(result) for each in their order, as long as nothing was thrown: that is noted.
-  template <class Visit>
-  void take(std::exception_ptr& thrown, Visit&& visit) {
-    for (std::size_t i = 0; i < end_; ++i) {
-      auto& one = each_[i];
-      if (!one) continue;
-      try {
-        if (thrown)
-          static_cast<void>(one->await());
-        else
-          visit(one->await());
-      } catch (...) {
-        if (!thrown) thrown = std::current_exception();
-      }
-      one.reset();
-    }
-    end_ = 0;
-  }
-
- private:
-  runtime& runtime_;
-  std::size_t end_ = 0;  ///< behind the last one
-  std::array<std::optional<completion<Result>>, Most> each_;
 };
 
 template <class Structure, class Route = by_hash>
@@ -335,7 +300,8 @@ class partitions {
     void run(detail::member& me) noexcept override {
       const std::unique_ptr<postponed_call> ends(this);
       auto done = of_.run(me, there_, operation_);
-      if (to != nullptr) static_cast<reply_of<result_of<Operation>>*>(to)->arrive(me, std::move(done));
+      if (to != nullptr)
+        static_cast<detail::reply_of<result_of<Operation>>*>(to)->arrive(me, std::move(done));
     }
 
    private:

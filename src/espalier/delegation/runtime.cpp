@@ -27,9 +27,6 @@ constexpr unsigned looks_before_help = 4;
 constexpr unsigned looks_before_rarer = 64;
 constexpr unsigned rarest_looks = 8;
 
-/// Of a ring's messages.
-std::size_t bytes_of(std::uint32_t depth) { return std::size_t{depth} * sizeof(message); }
-
 }  // namespace
 
 statistics& statistics::operator+=(const statistics& other) noexcept {
@@ -75,19 +72,6 @@ std::string to_string(const statistics& did) {
   line(of_sampled(did.sampled_ticks / std::max<std::uint64_t>(did.sampled, 1)), "ticks on average");
   line(of_sampled(did.slowest_ticks), "ticks at most");
   return text;
-}
-
-void detail::refuse_partition(unsigned index, unsigned count) {
-  throw std::out_of_range("delegation: there is no partition " + std::to_string(index) + " of " +
-                          std::to_string(count));
-}
-
-detail::ring::ring(member& from, std::uint32_t depth, std::optional<unsigned> numa_node)
-    : sender(&from),
-      mask(depth - 1),
-      pages(hw::map_pages(bytes_of(depth), {.numa_node = numa_node})),
-      messages(reinterpret_cast<message*>(pages.data())) {
-  for (std::uint32_t i = 0; i < depth; ++i) new (messages + i) message;
 }
 
 // Threads ------------------------------------------------------------------------------------------------------------
@@ -164,7 +148,7 @@ void runtime::attach(detail::member& me, unsigned locality) {
   me.looks_before_serving = options_.looks_before_serving != 0 ? options_.looks_before_serving : 1;
   me.run_by_senders =
       there.run_by_senders.load(std::memory_order_relaxed);  // relaxed: it has seen nothing yet
-  there.members.store(count, std::memory_order_release);     // order (3): attach, release
+  there.members.store(count, std::memory_order_release);     // order (2): attach, release
 }
 
 bool runtime::is_attached() const noexcept {
@@ -204,7 +188,7 @@ void runtime::leave(detail::member& me) {
   there.by_rank[rank] = there.by_rank.back();
   there.by_rank[rank]->rank.store(rank, std::memory_order_relaxed);
   there.by_rank.pop_back();
-  // order (3): leave, release
+  // order (2): leave, release
   there.members.store(static_cast<std::uint32_t>(there.by_rank.size()), std::memory_order_release);
   me.home = nullptr;
 }
@@ -264,8 +248,8 @@ unsigned runtime::serve_own(detail::member& me, detail::sending& by) noexcept {
   me.did.served_by_sender.add(served);
   // A loop that slept for these messages would not hear of them.
   detail::locality& there = *localities_[by.locality];
-  there.run_by_senders.fetch_add(served, std::memory_order_release);  // order (4): run_by_sender, release
-  hw::fence_light();                                                  // order (2): posted, light
+  there.run_by_senders.fetch_add(served, std::memory_order_release);  // order (3): run_by_sender, release
+  hw::fence_light();                                                  // order (1): posted, light
   // relaxed: the fence orders it.
   if (there.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
     wake_for_work(there);
@@ -286,7 +270,7 @@ bool runtime::serve_share(detail::member& me) {
   if (me.frames >= options_.nesting || me.partition_locks != 0) return false;
   const detail::locality& here = *me.home;
   const std::uint32_t rings = here.rings.count();
-  // order (3): members, acquire
+  // order (2): members, acquire
   const std::uint32_t members = std::max(here.members.load(std::memory_order_acquire), 1U);
   // relaxed: a hint; the ring's lock excludes other servers.
   std::uint32_t share = me.rank.load(std::memory_order_relaxed);
@@ -404,7 +388,7 @@ std::size_t runtime::take_answers(detail::member& me, detail::sending& by) {
       end_sample(me, by);
     ++taken;
     const detail::sending::record& done = by.of(by.first);
-    reply* const to = done.to;
+    detail::reply* const to = done.to;
     const unsigned depth = done.depth;
     if (to == nullptr) {
       done.discard(m, by.first);
@@ -506,7 +490,7 @@ void runtime::sleep_for(detail::member& me, detail::sending& by) {
   me.did.sleeps.add();
   // relaxed: the fence orders it.
   me.sleep.store(detail::member::for_answer, std::memory_order_relaxed);
-  hw::fence_heavy();  // order (2): sleep, heavy
+  hw::fence_heavy();  // order (1): sleep, heavy
   if (by.to->slot(by.first).is_posted() && by.to->lock.is_locked())
     hw::wait_on(me.sleep, detail::member::for_answer);
   me.sleep.store(detail::member::awake, std::memory_order_relaxed);  // relaxed: nothing follows from it
@@ -554,7 +538,7 @@ void runtime::sleeps_for_work(detail::member& me, detail::member::sleep_state ho
     // relaxed: the fence orders it.
     here.sleepers.store(static_cast<std::uint32_t>(here.asleep.size()), std::memory_order_relaxed);
   }
-  hw::fence_heavy();  // order (2): sleep, heavy
+  hw::fence_heavy();  // order (1): sleep, heavy
 }
 
 std::size_t runtime::take_answers(detail::member& me) {
@@ -581,7 +565,7 @@ bool runtime::awaits_servers(detail::member& me) {
 std::size_t runtime::poll() {
   detail::member& me = local();
   me.fruitless = 0;
-  // order (4): poll, acquire
+  // order (3): poll, acquire
   me.run_by_senders = me.home->run_by_senders.load(std::memory_order_acquire);
   std::size_t done = (serve_share(me) ? 1U : 0U) + take_answers(me);
   for (unsigned i = 0; done == 0 && i < locality_count(); ++i) {
@@ -656,7 +640,7 @@ void runtime::serve_until(unsigned locality, const std::atomic<bool>& stop) {
 void runtime::stop_serving(std::atomic<bool>& stop) noexcept {
   // relaxed: the fence orders it.
   stop.store(true, std::memory_order_relaxed);
-  hw::fence_heavy();  // order (2): sleep, heavy
+  hw::fence_heavy();  // order (1): sleep, heavy
   members_.for_each([](std::uint32_t, detail::member& one) { wake(one); });
 }
 
@@ -679,7 +663,7 @@ bool runtime::arm() {
   static_cast<void>(read(fd, &wakes, sizeof wakes));
   detail::member& me = local();
   sleeps_for_work(me, detail::member::in_event_loop);
-  // order (4): arm, acquire
+  // order (3): arm, acquire
   const bool missed_none = me.home->run_by_senders.load(std::memory_order_acquire) == me.run_by_senders;
   const bool idle = awaits_servers(me) && !has_work(*me.home) && missed_none;
   // relaxed: nothing follows from it.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Threads leave the runtimes that they used when they end. Ordinary functions: the simulator, whose threads are fibers, has
-// versions that do nothing.
+// A thread leaves the runtimes that it used when it ends. These are ordinary functions, because the simulator, whose threads
+// are fibers, links versions that do nothing.
 
 namespace espalier::delegation {
 class runtime;

@@ -1,4 +1,4 @@
-#include "espalier/delegation/departures.hpp"
+#include "espalier/delegation/thread_end.hpp"
 
 #include <cxxabi.h>
 
@@ -23,12 +23,12 @@ live_runtime* one_to_leave() noexcept {
   return nullptr;
 }
 
-// The thread will call depart().
-thread_local constinit bool departs = false;
+// Whether leave_all() is registered for the end of this thread.
+thread_local constinit bool registered = false;
 
-void depart(void*) noexcept {
-  // Objects that are older than the departure are destroyed after it. Those that use a runtime then bring about another one.
-  departs = false;
+void leave_all(void*) noexcept {
+  // Objects that are older than the registration are destroyed after it runs. If one uses a runtime, it registers again.
+  registered = false;
   std::unique_lock hold(live_lock);
   while (live_runtime* const l = one_to_leave()) {
     ++l->leaving;
@@ -40,14 +40,15 @@ void depart(void*) noexcept {
   }
 }
 
-// Of this file. A departure is not a thread_local object, because that is constructed once in a thread.
+// An address in this program or library, for the registration. A thread_local object would not do: it is constructed only
+// once in a thread.
 int here = 0;
 
 }  // namespace
 
 void leave_at_thread_end(live_runtime& one) {
-  // What a thread registers while its objects are destroyed comes next.
-  if (!departs) departs = abi::__cxa_thread_atexit(depart, nullptr, &here) == 0;
+  // What a thread registers while its objects are destroyed runs next.
+  if (!registered) registered = abi::__cxa_thread_atexit(leave_all, nullptr, &here) == 0;
   const std::lock_guard hold(live_lock);
   if (one.known) return;
   one.known = true;
