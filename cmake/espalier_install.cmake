@@ -5,9 +5,9 @@ include(CMakePackageConfigHelpers)
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
 
-# Programs do not have xxhash, which the state of a cache includes.
+# Programs do not have xxhash and nlohmann_json, which these include.
 install(DIRECTORY src/espalier/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier" FILES_MATCHING PATTERN "*.hpp"
-  PATTERN "cache/state.hpp" EXCLUDE)
+  PATTERN "cache/state.hpp" EXCLUDE PATTERN "workload/result_document.hpp" EXCLUDE)
 set(installed_libraries espalier_map_source)
 foreach(target IN ITEMS espalier_map espalier_map_shared espalier espalier_shared espalier_cache espalier_maps espalier_oltp espalier_inspect espalier_measure
     espalier_workload)

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "apps/common/exit_status.hpp"
-#include "apps/studies/atc18/claims.hpp"
 
 namespace espalier::app {
 namespace {
@@ -24,7 +23,7 @@ constexpr const char* all_bst = "all-bst";
 
 std::vector<std::string> trees_of_the_study() {
   std::vector<std::string> names;
-  for (const atc18::tree& t : atc18::trees()) {
+  for (const studied_tree& t : studied_trees()) {
     names.emplace_back(t.name);
     if (t.published != nullptr) names.emplace_back(t.published);
   }
@@ -65,6 +64,22 @@ std::vector<std::string> names_of(const facts_list& among, const std::vector<std
 }
 
 }  // namespace
+
+const std::vector<studied_tree>& studied_trees() {
+  static const std::vector<studied_tree> all{
+      {"occ_avl", "occ_avl/published", "occ_avl/segregated"},
+      {"occ_avl_2", "occ_avl_2/published", "occ_avl_2/segregated"},
+      {"edge_int_lf", "edge_int_lf/published", "edge_int_lf/segregated"},
+      {"log_int", "log_int/published", "log_int"},
+      {"citrus", "citrus/published", "citrus"},
+      {"int_lf", "int_lf/published", "int_lf"},
+      {"edge_ext_lf", nullptr, "edge_ext_lf/segregated"},
+      {"edge_ext_lf_2", "edge_ext_lf_2/published", "edge_ext_lf_2/segregated"},
+      {"ticket", "ticket/published", "ticket/segregated"},
+      {"ext_lf", "ext_lf/published", "ext_lf/segregated"},
+  };
+  return all;
+}
 
 // Units register in the linker's order, the entries of a unit in the catalogue's.
 std::vector<std::size_t> positions_of(const facts_list& among, subject_kind kind) {

@@ -9,6 +9,16 @@
 
 namespace espalier::app {
 
+/// The ten trees of the ATC 2018 study, in the order of its table 1.
+struct studied_tree {
+  const char* name;
+  /// The entry with the node as published; null if the published node is the compact one.
+  const char* published;
+  /// The entry with the compact node in the placement of the published one.
+  const char* compact;
+};
+[[nodiscard]] const std::vector<studied_tree>& studied_trees();
+
 using facts_list = std::vector<const workload::subject_facts*>;
 
 /// Positions of the maps that a list of names denotes, in the order of the catalogue, each once. A name is an entry

@@ -1,5 +1,3 @@
-#include "apps/espalier/bench_command.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -23,12 +21,9 @@
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/commands.hpp"
 #include "apps/espalier/placed_maps.hpp"
-#include "apps/studies/atc18/claims.hpp"
-#include "apps/studies/dps/claims.hpp"
-#include "apps/studies/eunomia/claims.hpp"
-#include "apps/studies/malloc_speed/claims.hpp"
-#include "apps/studies/malloc_tsx/claims.hpp"
 #include "apps/studies/mallocs.hpp"
+#include "apps/studies/map_sessions.hpp"
+#include "apps/studies/study.hpp"
 #include "espalier/measure/statistics.hpp"
 #include "espalier/peers_config.hpp"
 #include "espalier/workload/key_space.hpp"
@@ -40,15 +35,6 @@ namespace espalier::app {
 // Options -------------------------------------------------------------------------------------------------------------
 
 namespace {
-
-hw::pin_policy checked_pin(const std::string& name) {
-  if (name == "cores") return hw::pin_policy::cores;
-  if (name == "scatter") return hw::pin_policy::scatter;
-  if (name == "none") return hw::pin_policy::none;
-  throw usage_error(fmt::format("--pin {} is unknown; it is cores, scatter or none", name));
-}
-
-}  // namespace
 
 void declare(CLI::App& verb, bench_options& o) {
   option_group plain(verb);
@@ -126,110 +112,17 @@ void declare(CLI::App& verb, bench_options& o) {
       "Other programs disturb a measurement; compare only maps of one invocation, whose runs alternate.");
 }
 
-workload::session_request measurement_of(const bench_options& o) {
-  check_seconds(o.seconds);
-  workload::session_request s;
-  s.threads = checked_threads(o.threads);
-  s.pinning = checked_pin(o.pin);
-  s.runs = static_cast<unsigned>(o.runs);
-  s.time = std::chrono::nanoseconds(std::llround(o.seconds * 1e9));
-  if (o.operations > 0) s.operations = static_cast<std::uint64_t>(o.operations);
-  s.seed = o.seed;
-  s.latency_every = static_cast<unsigned>(o.latency_every);
-  s.check_leaks = !o.no_leak_check;
-  return s;
-}
-
-// Progress ------------------------------------------------------------------------------------------------------------
-
-namespace {
-
-template <class T>
-std::string cell(const std::optional<T>& value, const char* format) {
-  return value ? fmt::format(fmt::runtime(format), *value) : unavailable;
-}
-
-std::string group_table(const std::vector<workload::measurement>& group, bool colour) {
-  table t({"map", "Mop/s", "min..max", "of best", "CPU ns/op", "p50 ns", "p99 ns", "p99.9 ns", "B/key",
-           "leaked"});
-  std::vector<const workload::measurement*> order;
-  order.reserve(group.size());
-  for (const auto& m : group) order.push_back(&m);
-  std::ranges::sort(order, std::ranges::greater{}, [](const auto* m) { return m->median_throughput(); });
-  const double best = order.empty() ? 0 : order.front()->median_throughput();
-  for (const auto* m : order) {
-    const auto throughput = m->throughput();
-    const measure::histogram latency = workload::latency_of_all(*m);
-    t.add({m->facts.kind == workload::subject_kind::peer ? m->facts.name + " (peer)" : m->facts.name,
-           fmt::format("{:.3f}", m->median_throughput() / 1e6),
-           fmt::format("{:.3f}..{:.3f}", measure::minimum(throughput).value_or(0) / 1e6,
-                       measure::maximum(throughput).value_or(0) / 1e6),
-           best > 0 ? fmt::format("{:.2f}", m->median_throughput() / best) : unavailable,
-           cell(measure::median(m->cpu_ns_per_operation()), "{:.0f}"), cell(latency.value_at(0.5), "{}"),
-           cell(latency.value_at(0.99), "{}"), cell(latency.value_at(0.999), "{}"),
-           cell(m->bytes_per_key, "{:.1f}"), cell(m->leaked_bytes, "{}")});
-  }
-  return t.text(colour);
-}
-
-}  // namespace
-
-void progress::step(std::size_t done, std::size_t total, const std::string& what) {
-  line_.step(done, total, what);
-}
-
-void progress::skipped(const workload::subject_facts& map, const workload::workload_plan& plan,
-                       const std::string& why) {
-  line_.clear();
-  std::fprintf(stderr, "%s: %s is left out: %s\n", plan.name.c_str(), map.name.c_str(), why.c_str());
-}
-
-void progress::finished(const std::vector<workload::measurement>& group) {
-  line_.clear();
-  const bool colour = wants_colour(STDOUT_FILENO);
-  const auto& m = group.front();
-  const std::string title =
-      fmt::format("{}: {}{}, {}", m.plan->name, m.plan->trace.empty() ? "" : "trace over ",
-                  number_of(m.plan->loaded, "key"), number_of(m.threads, "thread"));
-  std::printf("%s\n%s\n", bold(title, colour).c_str(), group_table(group, colour).c_str());
-  std::fflush(stdout);
-}
-
-// Studies -------------------------------------------------------------------------------------------------------------
-
-namespace {
-
-struct known_study {
-  std::string_view name;
-  std::string_view title;
-  void (*run)(const bench_options&, const CLI::App&);
-};
-
-const std::array studies{known_study{atc18::study_name, atc18::title, run_atc18_study},
-                         known_study{dps::study_name, dps::native_title, run_dps_study},
-                         known_study{eunomia::study_name, eunomia::title, run_eunomia_study},
-                         known_study{malloc_tsx::study_name, malloc_tsx::title, run_malloc_tsx_study},
-                         known_study{malloc_speed::study_name, malloc_speed::title, run_malloc_speed_study}};
-
-}  // namespace
-
-void run_bench_study(const bench_options& o, const CLI::App& verb) {
-  const auto* const found = std::ranges::find(studies, o.study, &known_study::name);
-  if (found != studies.end()) {
-    const interruption interrupts;
-    found->run(o, verb);
-    if (const int status = interruption::status(); status != 0) throw CLI::RuntimeError(status);
-    return;
-  }
-  std::string all;
-  for (const known_study& s : studies)
-    all += fmt::format("{}{} ({})", all.empty() ? "" : ", ", s.name, s.title);
-  throw usage_error(fmt::format("there is no study '{}'; there are {}", o.study, all));
+void run_study(const bench_options& o, const CLI::App& verb) {
+  const study& chosen = find_study(o.study);
+  std::vector<std::string> taken{"--study"};
+  taken.insert(taken.end(), chosen.options.begin(), chosen.options.end());
+  only_options(verb, "--study " + o.study, taken);
+  const interruption interrupts;
+  chosen.run(o, verb);
+  if (const int status = interruption::status(); status != 0) throw CLI::RuntimeError(status);
 }
 
 // Command -------------------------------------------------------------------------------------------------------------
-
-namespace {
 
 namespace fs = std::filesystem;
 using workload::plan_request;
@@ -347,7 +240,7 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
 
 void run_bench(bench_options o, const CLI::App& verb) {
   check_effects(verb, {{{"--time"}, {}, {"--operations"}}});
-  if (!o.study.empty()) return run_bench_study(o, verb);
+  if (!o.study.empty()) return run_study(o, verb);
   check_effects(verb, {{{"--sizes"}, {"--study=malloc-tsx"}, {}},
                        {{"--mallocs"}, {"--study=malloc-tsx", "--study=malloc-speed"}, {}},
                        {{"--mix", "--distribution"}, {}, {"--quick", "--trace"}},

@@ -21,7 +21,6 @@
 #include "apps/common/option_group.hpp"
 #include "apps/common/options.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/espalier/bench_command.hpp"
 #include "apps/espalier/commands.hpp"
 #include "apps/espalier/oltp_output.hpp"
 #include "apps/oltp/run.hpp"
@@ -219,9 +218,7 @@ void run(const oltp_options& o, const CLI::App& verb) {
                          colour)
                         .c_str());
   print_measured(all, o.details, colour);
-  bench_options context;
-  context.seed = o.seed;
-  auto document = study_results(context, study_name.data(), {});
+  auto document = study_results(o.seed, "cores", study_name, {});
   document["study"] = {{"name", study_name},
                        {"title", "The in-memory database on this machine"},
                        {"paper", "TPC-C 5.11; YCSB, SoCC 2010"}};

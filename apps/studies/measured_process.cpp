@@ -21,11 +21,11 @@
 
 #include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
-#include "apps/espalier/preloaded_program.hpp"
+#include "apps/common/preloaded_program.hpp"
+#include "apps/studies/map_sessions.hpp"
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/measure/statistics.hpp"
-#include "espalier/workload/result.hpp"
 
 namespace espalier::app {
 
@@ -281,9 +281,7 @@ nlohmann::ordered_json malloc_study_entry(const std::string& name, unsigned thre
 
 nlohmann::ordered_json malloc_study_document(const bench_options& options, std::string_view name,
                                              std::string_view title, std::string_view sources) {
-  auto results = nlohmann::ordered_json::parse(
-      workload::to_json(measure::gather_context(options.seed, options.pin, interruption::requested()), {}));
-  results["context"]["study"] = name;
+  auto results = study_results(options.seed, options.pin, name, {});
   // The command's own malloc is irrelevant: it measures nothing itself.
   results["context"].erase("malloc");
   results["study"] = {{"name", name}, {"title", title}, {"paper", sources}};

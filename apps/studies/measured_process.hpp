@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/espalier/bench_command.hpp"
-#include "apps/espalier/preloaded_program.hpp"
+#include "apps/common/preloaded_program.hpp"
 #include "apps/studies/mallocs.hpp"
+#include "apps/studies/study.hpp"
 
 // Programs of the malloc studies under mallocs and mutexes of the command's choice: one process, several that take
 // turns, and their results.

@@ -1,5 +1,7 @@
 #include "apps/studies/atc18/claims.hpp"
 
+#include "apps/common/map_choice.hpp"
+
 namespace espalier::app::atc18 {
 namespace {
 
@@ -16,25 +18,25 @@ const std::string descriptors_beside = "int_lf/studied";
 const std::string with_allocations = "int_lf/studied_disturbed";
 const std::string small_nodes = "int_lf/shared_heap";
 
-std::string published_of(const tree& t) { return t.published != nullptr ? t.published : t.compact; }
+std::string published_of(const studied_tree& t) { return t.published != nullptr ? t.published : t.compact; }
 
 std::vector<subject> published_trees() {
   std::vector<subject> all;
-  for (const tree& t : trees()) all.push_back({published_of(t)});
+  for (const studied_tree& t : studied_trees()) all.push_back({published_of(t)});
   return all;
 }
 
 std::vector<subject> compact_trees() {
   std::vector<subject> all;
-  for (const tree& t : trees()) all.push_back({t.compact});
+  for (const studied_tree& t : studied_trees()) all.push_back({t.compact});
   return all;
 }
 
-const tree& tree_of(const std::string& name) {
-  for (const tree& t : trees()) {
+const studied_tree& tree_of(const std::string& name) {
+  for (const studied_tree& t : studied_trees()) {
     if (t.name == name) return t;
   }
-  return trees().front();
+  return studied_trees().front();
 }
 
 /// Trees in groups of two and three, so that not all of them are in memory at once.
@@ -46,7 +48,7 @@ std::vector<std::vector<subject>> both_nodes() {
                                                                  {"ticket", "ext_lf"}}) {
     auto& group = groups.emplace_back();
     for (const std::string& name : names) {
-      const tree& t = tree_of(name);
+      const studied_tree& t = tree_of(name);
       group.insert(group.end(), {{t.published}, {t.compact}});
     }
   }
@@ -55,7 +57,7 @@ std::vector<std::vector<subject>> both_nodes() {
 
 std::vector<map_pair> compact_over_published() {
   std::vector<map_pair> pairs;
-  for (const tree& t : trees()) {
+  for (const studied_tree& t : studied_trees()) {
     if (t.published != nullptr) pairs.push_back({t.compact, t.published});
   }
   return pairs;
@@ -267,22 +269,6 @@ figure baselines() {
 }
 
 }  // namespace
-
-const std::vector<tree>& trees() {
-  static const std::vector<tree> all{
-      {"occ_avl", "occ_avl/published", "occ_avl/segregated"},
-      {"occ_avl_2", "occ_avl_2/published", "occ_avl_2/segregated"},
-      {"edge_int_lf", "edge_int_lf/published", "edge_int_lf/segregated"},
-      {"log_int", "log_int/published", "log_int"},
-      {"citrus", "citrus/published", "citrus"},
-      {"int_lf", "int_lf/published", "int_lf"},
-      {"edge_ext_lf", nullptr, "edge_ext_lf/segregated"},
-      {"edge_ext_lf_2", "edge_ext_lf_2/published", "edge_ext_lf_2/segregated"},
-      {"ticket", "ticket/published", "ticket/segregated"},
-      {"ext_lf", "ext_lf/published", "ext_lf/segregated"},
-  };
-  return all;
-}
 
 const std::vector<figure>& figures() {
   static const std::vector<figure> all{figure_1(), table_1(),  figure_2(), figure_3(),

@@ -25,16 +25,6 @@ inline constexpr const char* paper =
 /// Only lookups, of keys drawn uniformly, half of which are present.
 inline constexpr const char* mix = "100/0/0";
 
-/// Ten implementations, in the order of the paper's table 1.
-struct tree {
-  const char* name;
-  /// The entry with the node as published; null if the published node is the compact one.
-  const char* published;
-  /// The entry with the compact node in the placement of the published one.
-  const char* compact;
-};
-[[nodiscard]] const std::vector<tree>& trees();
-
 /// A map to be measured.
 struct subject {
   std::string map;

@@ -1,5 +1,3 @@
-#include "apps/espalier/bench_command.hpp"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -88,17 +86,12 @@ std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
   return parts;
 }
 
-}  // namespace
-
-void run_atc18_study(const bench_options& o, const CLI::App& verb) {
-  only_options(
-      verb, "--study atc18",
-      {"--study", "--keys", "--threads", "--runs", "--time", "--operations", "--pin", "--seed", "--out"});
+void run_atc18(const bench_options& o, const CLI::App& verb) {
   std::vector<figure_outcome> outcomes;
   const std::vector<part> parts = parts_of(o, verb, outcomes);
   study_files files(o.out, atc18::study_name);
 
-  study_progress shown(parts.size());
+  progress shown(parts.size());
   std::vector<workload::measurement> all;
   const bool colour = wants_colour(STDOUT_FILENO);
   std::size_t session = 0;
@@ -119,9 +112,16 @@ void run_atc18_study(const bench_options& o, const CLI::App& verb) {
     std::fflush(stdout);
   }
 
-  auto results = study_results(o, atc18::study_name, all);
+  auto results = study_results(o.seed, o.pin, atc18::study_name, all);
   results["study"] = study_json(outcomes);
   files.write(results);
 }
 
+const registered_study atc18_study{
+    {atc18::study_name,
+     atc18::title,
+     {"--keys", "--threads", "--runs", "--time", "--operations", "--pin", "--seed", "--out"},
+     run_atc18}};
+
+}  // namespace
 }  // namespace espalier::app

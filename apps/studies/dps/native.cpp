@@ -18,7 +18,6 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/espalier/bench_command.hpp"
 #include "apps/studies/dps/claims.hpp"
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
@@ -443,10 +442,7 @@ nlohmann::ordered_json entry_of(const comparison& c, const way& w) {
           {"rounds", w.values}};
 }
 
-}  // namespace
-
-static void run(const bench_options& o, const CLI::App& verb) {
-  only_options(verb, "--study dps", {"--study", "--keys", "--runs", "--time", "--seed", "--out"});
+void run(const bench_options& o, const CLI::App& verb) {
   const std::optional<two_processors> where = first_two();
   if (!where) throw usage_error("--study dps needs two processors; this process may run on one");
   study_files files(o.out, study_name);
@@ -475,7 +471,7 @@ static void run(const bench_options& o, const CLI::App& verb) {
     std::printf("%s\n", figure_text(figure, "two processors of this machine", colour).c_str());
     std::fflush(stdout);
   }
-  auto document = study_results(o, study_name, {});
+  auto document = study_results(o.seed, o.pin, study_name, {});
   document["study"] = {{"name", study_name}, {"title", native_title}, {"paper", paper}};
   document["study"]["reading"] = {
       "The ways of a figure were measured in turns, round by round. A bar is the median of the rounds, its "
@@ -489,6 +485,8 @@ static void run(const bench_options& o, const CLI::App& verb) {
   files.write(document);
 }
 
-}  // namespace espalier::app::dps
+const registered_study dps_study{
+    {study_name, native_title, {"--keys", "--runs", "--time", "--seed", "--out"}, run}};
 
-void espalier::app::run_dps_study(const bench_options& o, const CLI::App& verb) { dps::run(o, verb); }
+}  // namespace
+}  // namespace espalier::app::dps

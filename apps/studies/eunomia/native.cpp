@@ -11,7 +11,6 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/espalier/bench_command.hpp"
 #include "apps/studies/eunomia/figures.hpp"
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
@@ -121,7 +120,7 @@ class native_eunomia {
     if (!where_.unjudged.empty())
       std::fprintf(stderr, "%s What the maps do without them is shown and not judged.\n",
                    where_.unjudged.c_str());
-    study_progress shown(sessions_.size());
+    progress shown(sessions_.size());
     std::vector<charted_figure> figures;
     for (const page& p : pages_) {
       if (interruption::requested()) break;
@@ -137,7 +136,7 @@ class native_eunomia {
       std::printf("%s\n", figure_text(figure, fmt::format("{} keys", grouped(where.keys)), colour_).c_str());
       std::fflush(stdout);
     }
-    auto document = study_results(o_, eunomia::study_name, measured_);
+    auto document = study_results(o_.seed, o_.pin, eunomia::study_name, measured_);
     document["study"] = eunomia::study_json(figures);
     files.write(document);
   }
@@ -160,7 +159,7 @@ class native_eunomia {
     }
   }
 
-  void measure(const page& p, std::uint64_t keys, eunomia::results& readings, study_progress& shown) {
+  void measure(const page& p, std::uint64_t keys, eunomia::results& readings, progress& shown) {
     for (const load& l : p.loads) {
       const auto found = sessions_.find({keys, l.name()});
       if (found == sessions_.end() || found->second.measured || interruption::requested()) continue;
@@ -192,13 +191,11 @@ class native_eunomia {
   bool colour_ = wants_colour(STDOUT_FILENO);
 };
 
+const registered_study eunomia_study{
+    {eunomia::study_name,
+     eunomia::title,
+     {"--keys", "--threads", "--runs", "--time", "--operations", "--pin", "--seed", "--out"},
+     [](const bench_options& o, const CLI::App& verb) { native_eunomia(o, verb).run(); }}};
+
 }  // namespace
-
-void run_eunomia_study(const bench_options& o, const CLI::App& verb) {
-  only_options(
-      verb, "--study eunomia",
-      {"--study", "--keys", "--threads", "--runs", "--time", "--operations", "--pin", "--seed", "--out"});
-  native_eunomia(o, verb).run();
-}
-
 }  // namespace espalier::app

@@ -16,9 +16,8 @@
 
 #include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
+#include "apps/common/preloaded_program.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/espalier/bench_command.hpp"
-#include "apps/espalier/preloaded_program.hpp"
 #include "apps/studies/malloc_speed/figures.hpp"
 #include "apps/studies/mallocs.hpp"
 #include "apps/studies/measured_process.hpp"
@@ -286,11 +285,7 @@ constexpr std::string_view summary =
     "programs, each under every malloc in turns. Time is that of the processors, memory what is resident at "
     "its most; glibc's is 1.";
 
-}  // namespace
-
-void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
-  only_options(verb, "--study malloc-speed",
-               {"--study", "--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"});
+void run_malloc_speed(const bench_options& o, const CLI::App& verb) {
   study_setting s{turns_of(o, verb, malloc_speed::study_name), programs_that_allocate(), {}};
   if (s.mallocs.found.front().name != system_malloc)
     throw usage_error(
@@ -339,4 +334,10 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   files.write(results);
 }
 
+const registered_study malloc_speed_study{{malloc_speed::study_name,
+                                           malloc_speed::title,
+                                           {"--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"},
+                                           run_malloc_speed}};
+
+}  // namespace
 }  // namespace espalier::app

@@ -9,7 +9,6 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/espalier/bench_command.hpp"
 #include "apps/studies/malloc_tsx/figures.hpp"
 #include "apps/studies/measured_process.hpp"
 #include "apps/studies/study_output.hpp"
@@ -212,11 +211,7 @@ tsx_setting setting_of(const bench_options& o, const CLI::App& verb) {
   return s;
 }
 
-}  // namespace
-
-void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
-  only_options(verb, "--study malloc-tsx",
-               {"--study", "--sizes", "--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"});
+void run_malloc_tsx(const bench_options& o, const CLI::App& verb) {
   const tsx_setting s = setting_of(o, verb);
   const unsigned threads = s.threads.value_or(
       static_cast<unsigned>(std::max<std::size_t>(hw::topology::system().pus().size(), 1)));
@@ -283,4 +278,11 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   files.write(results);
 }
 
+const registered_study malloc_tsx_study{
+    {malloc_tsx::study_name,
+     malloc_tsx::title,
+     {"--sizes", "--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"},
+     run_malloc_tsx}};
+
+}  // namespace
 }  // namespace espalier::app

@@ -211,7 +211,7 @@ measure::histogram latency_of_all(const measurement& m) {
   return all;
 }
 
-std::string to_json(const measure::run_context& context, const std::vector<measurement>& all) {
+ordered_json to_document(const measure::run_context& context, const std::vector<measurement>& all) {
   ordered_json benchmarks = ordered_json::array();
   ordered_json latency = ordered_json::array();
   std::size_t family = 0;
@@ -230,7 +230,11 @@ std::string to_json(const measure::run_context& context, const std::vector<measu
   j["context"] = context_json(context);
   j["benchmarks"] = std::move(benchmarks);
   j["latency"] = std::move(latency);
-  return j.dump(1) + "\n";
+  return j;
+}
+
+std::string to_json(const measure::run_context& context, const std::vector<measurement>& all) {
+  return to_document(context, all).dump(1) + "\n";
 }
 
 std::string to_csv(const std::vector<measurement>& all) {

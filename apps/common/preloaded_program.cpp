@@ -1,4 +1,4 @@
-#include "apps/espalier/preloaded_program.hpp"
+#include "apps/common/preloaded_program.hpp"
 
 #include <fmt/format.h>
 
