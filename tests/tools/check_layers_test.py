@@ -48,7 +48,8 @@ class CheckLayers(unittest.TestCase):
     def test_rooms_of_one_layer_include_each_other(self) -> None:
         (self.folder / "README.md").write_text(
             "| layer | rooms |\n|---|---|\n| `hw/` `map/`, `front.hpp` | a |\n| `top.hpp` | b |\n")
-        self.write("map/a.hpp", '#pragma once\n#include "espalier/hw/b.hpp"\n')
+        self.write("hw/c.hpp", "#pragma once\n")
+        self.write("map/a.hpp", '#pragma once\n#include "espalier/hw/c.hpp"\n')
         self.write("hw/b.hpp", '#pragma once\n#include "espalier/map/a.hpp"\n#include "espalier/front.hpp"\n')
         self.write("front.hpp", '#pragma once\n#include "espalier/map/a.hpp"\n')
         self.write("top.hpp", '#pragma once\n#include "espalier/front.hpp"\n')
@@ -65,6 +66,25 @@ class CheckLayers(unittest.TestCase):
         self.write("hw/b.hpp", '#pragma once\n#include "sim/world.hpp"\n')
         (fault,) = check_layers.check(self.root)
         self.assertIn("must not include sim/world.hpp", fault)
+
+    def test_circles_of_files(self) -> None:
+        self.write("hw/a.hpp", '#pragma once\n#include "espalier/hw/b.hpp"\n')
+        self.write("hw/b.hpp", '#pragma once\n#include "espalier/hw/c.hpp"\n')
+        self.write("hw/c.hpp", "#pragma once\n")
+        self.write("hw/c.cpp", '#include "espalier/hw/a.hpp"\n#include "espalier/hw/c.hpp"\n')
+        self.assertEqual(check_layers.check(self.root), [])
+        self.write("hw/c.hpp", '#pragma once\n#include "espalier/hw/a.hpp"\n')
+        (fault,) = check_layers.check(self.root)
+        for name in ("hw/a.hpp", "hw/b.hpp", "hw/c.hpp"):
+            self.assertIn(name, fault)
+        self.assertNotIn("hw/c.cpp", fault)
+
+    def test_tests_include_without_a_prefix(self) -> None:
+        root = check_layers.Root(self.folder, "tests", levels=3)
+        self.write("map/a.hpp", "#pragma once\n")
+        self.write("hw/x/y/b.cpp", '#include "map/a.hpp"\n#include "map/no_file_here.hpp"\n')
+        (fault,) = check_layers.check(root)
+        self.assertIn("hw/x/y/b.cpp:1: hw/ must not include map/a.hpp", fault)
 
     def test_no_table(self) -> None:
         (self.folder / "README.md").write_text("nothing\n")
