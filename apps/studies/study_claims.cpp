@@ -398,9 +398,9 @@ judge none_is_best(const std::vector<std::string>& maps, const std::vector<std::
   });
 }
 
-std::vector<finding> judge_all(const std::vector<claim>& claims, const readings& measured,
-                               const std::vector<std::uint64_t>& keys) {
-  std::vector<finding> findings;
+std::vector<judged_claim> judge_all(const std::vector<claim>& claims, const readings& measured,
+                                    const std::vector<std::uint64_t>& keys) {
+  std::vector<judged_claim> findings;
   for (const claim& c : claims) {
     const bool another_machine = !c.machine.empty() && c.machine != measured.machine();
     if (another_machine && !measured.machine().empty()) continue;
@@ -423,7 +423,7 @@ std::vector<finding> judge_all(const std::vector<claim>& claims, const readings&
       } else if (!measured.unjudged.empty() && j.verdict != agreement::not_measurable) {
         j = {fmt::format("{} {}", j.sentence, measured.unjudged), agreement::not_measurable};
       }
-      findings.push_back({c.paper, k, std::move(j)});
+      findings.push_back({c.paper, std::move(j), true, k});
     }
   }
   return findings;

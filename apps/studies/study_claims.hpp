@@ -76,6 +76,11 @@ struct judged_claim {
   judgement ours;
   /// Whether it is the paper's claim, or a consequence of it.
   bool of_paper = true;
+  /// At which it was judged, if the figure has several.
+  std::optional<std::uint64_t>
+      keys{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
+  /// Of a simulation, if the figure has several.
+  std::string machine{};  // NOLINT(readability-redundant-member-init)
 
   /// States the source, for texts that have no other place for it.
   [[nodiscard]] std::string source() const { return of_paper ? "The paper" : "Beyond the paper"; }
@@ -94,18 +99,10 @@ struct claim {
   bool elsewhere = true;
 };
 
-struct finding {
-  std::string paper;
-  std::uint64_t keys;
-  judgement ours;
-  /// Of a simulation; empty for this machine.
-  std::string machine{};  // NOLINT(readability-redundant-member-init)
-};
-
 /// Judges each claim at each number of keys for which the paper makes it. If none of those was measured, at all that
 /// were, and then as undecided. Claims about another machine of the paper are left out.
-[[nodiscard]] std::vector<finding> judge_all(const std::vector<claim>& claims, const readings& measured,
-                                             const std::vector<std::uint64_t>& keys);
+[[nodiscard]] std::vector<judged_claim> judge_all(const std::vector<claim>& claims, const readings& measured,
+                                                  const std::vector<std::uint64_t>& keys);
 
 // The forms of a claim. A claim holds if the difference has the paper's direction and at least half its size. It is
 // undecided if a map is missing, or if the runs vary too much. If it does not hold, the sentence states the costs of an

@@ -1,7 +1,9 @@
 #include "apps/studies/study_output.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -92,10 +94,8 @@ void study_files::write(const ordered_json& results) {
               (file.parent_path() / "index.html").c_str());
 }
 
-ordered_json missing_json(const std::vector<missing_map>& missing) {
-  ordered_json all = ordered_json::array();
-  for (const missing_map& m : missing) all.push_back({{"map", m.map}, {"why", m.why}});
-  return all;
+void charted_figure::miss(const std::string& name, const std::string& why) {
+  if (std::ranges::find(missing, name, &missing_map::map) == missing.end()) missing.push_back({name, why});
 }
 
 std::string figure_text(const charted_figure& figure, const std::string& where, bool colour) {
@@ -103,29 +103,56 @@ std::string figure_text(const charted_figure& figure, const std::string& where, 
       bold(fmt::format("{}{}: {}", figure.machine.empty() ? "" : "SIMULATED ", figure.id, figure.title),
            colour) +
       '\n' + wrapped(figure.summary, "  ");
-  for (const missing_map& m : figure.missing)
-    text += wrapped(fmt::format("missing: {}, {}", m.map, m.why), "  ");
-  text += '\n';
+  std::map<std::string, std::vector<std::string>> missing;
+  for (const missing_map& m : figure.missing) missing[m.why].push_back(m.map);
+  for (const auto& [why, names] : missing)
+    text += wrapped(fmt::format("missing, {}: {}", why, fmt::join(names, ", ")), "  ");
+  if (!figure.measured) text += '\n';
   for (const chart& c : figure.charts) text += chart_text(c, colour) + '\n';
-  for (const judged_claim& f : figure.findings) text += finding_text(f.source(), f.claim, f.ours, where);
+  for (const judged_claim& f : figure.findings) {
+    const std::string place = !f.keys ? where
+                                      : fmt::format("{} keys{}{}", grouped(*f.keys),
+                                                    f.machine.empty() ? "" : ", simulated on ", f.machine);
+    text += finding_text(f.source(), f.claim, f.ours, place);
+  }
   return text;
 }
 
 ordered_json to_json(const charted_figure& figure) {
   ordered_json j{{"id", figure.id}, {"title", figure.title}, {"summary", figure.summary}};
-  j["charts"] = ordered_json::array();
-  for (const chart& c : figure.charts) j["charts"].push_back(json_of(c));
-  j["missing"] = missing_json(figure.missing);
+  if (figure.measured) {
+    j["panels"] = ordered_json::array();
+    for (const study_panel& p : figure.measured->panels) {
+      j["panels"].push_back({{"workload", p.workload}, {"keys", p.keys}, {"threads", p.threads}});
+      if (!p.machine.empty()) j["panels"].back()["machine"] = p.machine;
+    }
+    j["node_bytes"] = figure.measured->node_bytes;
+  } else {
+    j["charts"] = ordered_json::array();
+    for (const chart& c : figure.charts) j["charts"].push_back(json_of(c));
+  }
+  j["missing"] = ordered_json::array();
+  for (const missing_map& m : figure.missing) j["missing"].push_back({{"map", m.map}, {"why", m.why}});
   j["findings"] = ordered_json::array();
   for (const judged_claim& f : figure.findings) {
-    ordered_json one{{"paper", f.claim},
-                     {"of_paper", f.of_paper},
-                     {"ours", f.ours.sentence},
-                     {"verdict", to_string(f.ours.verdict)}};
-    if (!figure.machine.empty()) one["machine"] = figure.machine;
+    ordered_json one{{"paper", f.claim}};
+    if (f.keys)
+      one["keys"] = *f.keys;
+    else
+      one["of_paper"] = f.of_paper;
+    one["ours"] = f.ours.sentence;
+    one["verdict"] = to_string(f.ours.verdict);
+    const std::string& machine = f.machine.empty() ? figure.machine : f.machine;
+    if (!machine.empty()) one["machine"] = machine;
     j["findings"].push_back(std::move(one));
   }
   return j;
+}
+
+ordered_json to_json(const std::vector<charted_figure>& figures) {
+  ordered_json all = ordered_json::array();
+  for (const charted_figure& figure : figures) all.push_back(to_json(figure));
+  return all;
 }
 
 }  // namespace espalier::app

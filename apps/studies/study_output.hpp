@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -69,7 +72,22 @@ struct chart {
   bool more_is_better = false;         ///< of bars
 };
 
-/// A figure of a study with charts of its own, from which the report makes a page.
+/// A workload of a figure. `workload` is its name in the result file.
+struct study_panel {
+  std::string workload;
+  std::uint64_t keys;
+  unsigned threads;
+  /// Of a simulation; empty for this machine.
+  std::string machine;
+};
+
+/// What a figure shows of the result file's benchmarks.
+struct measured_panels {
+  std::vector<study_panel> panels;
+  std::map<std::string, std::size_t> node_bytes;
+};
+
+/// A figure of a study, from which the report makes a page.
 struct charted_figure {
   std::string id;
   std::string title;
@@ -79,15 +97,18 @@ struct charted_figure {
   std::vector<judged_claim> findings{};  // NOLINT(readability-redundant-member-init)
   /// Of a simulation; empty for this machine.
   std::string machine{};  // NOLINT(readability-redundant-member-init)
-};
+  /// Instead of charts.
+  std::optional<measured_panels> measured{};  // NOLINT(readability-redundant-member-init)
 
-/// The maps or mallocs that a figure lacks.
-[[nodiscard]] nlohmann::ordered_json missing_json(const std::vector<missing_map>& missing);
+  /// Records each map or malloc once.
+  void miss(const std::string& name, const std::string& why);
+};
 
 /// Its charts as tables, and its findings, for the terminal. `where` is the place of all of them.
 [[nodiscard]] std::string figure_text(const charted_figure& figure, const std::string& where, bool colour);
 
-/// An entry of `study.figures`.
+/// An entry of `study.figures`, and all of them.
 [[nodiscard]] nlohmann::ordered_json to_json(const charted_figure& figure);
+[[nodiscard]] nlohmann::ordered_json to_json(const std::vector<charted_figure>& figures);
 
 }  // namespace espalier::app

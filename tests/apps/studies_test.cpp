@@ -202,8 +202,8 @@ TEST(study_claims, are_judged_where_and_at_what_size_the_paper_has_them) {
       measured.add("b", k, steady(100));
     }
     found_claims found;
-    for (const finding& f : judge_all(claims, measured, keys))
-      found.emplace_back(f.paper + " " + std::to_string(f.keys), f.ours.verdict);
+    for (const judged_claim& f : judge_all(claims, measured, keys))
+      found.emplace_back(f.claim + " " + std::to_string(f.keys.value()), f.ours.verdict);
     return found;
   };
   const std::string all = "of all machines ";
@@ -238,7 +238,7 @@ TEST(atc18_study, claims_speak_of_maps_that_their_figure_measures) {
         for (const std::uint64_t keys : f.keys) all.add(s.name(), keys, steady(100));
       }
     }
-    for (const finding& found : judge_all(f.claims, all, f.keys))
+    for (const judged_claim& found : judge_all(f.claims, all, f.keys))
       EXPECT_THAT(found.ours.sentence, Not(HasSubstr("Not measured"))) << f.id << ": " << found.ours.sentence;
   }
 }
@@ -252,7 +252,7 @@ TEST(atc18_study, judges_nothing_over_readings_that_are_too_short) {
         for (const std::uint64_t keys : f.keys) all.add(s.name(), keys, steady(100));
       }
     }
-    for (const finding& found : judge_all(f.claims, all, f.keys))
+    for (const judged_claim& found : judge_all(f.claims, all, f.keys))
       EXPECT_EQ(found.ours.verdict, unknown) << f.id;
   }
 }

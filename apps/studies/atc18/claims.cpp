@@ -1,5 +1,7 @@
 #include "apps/studies/atc18/claims.hpp"
 
+#include <fmt/format.h>
+
 #include "apps/common/map_choice.hpp"
 
 namespace espalier::app::atc18 {
@@ -269,6 +271,10 @@ figure baselines() {
 }
 
 }  // namespace
+
+std::string figure::workload(std::uint64_t at, const std::string& machine) const {
+  return fmt::format("{}, {} keys{}{}", id, grouped(at), machine.empty() ? "" : ", ", machine);
+}
 
 const std::vector<figure>& figures() {
   static const std::vector<figure> all{figure_1(), table_1(),  figure_2(), figure_3(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,13 @@ struct figure {
   std::vector<std::vector<subject>> groups;
   std::vector<std::uint64_t> keys;
   std::vector<claim> claims;
+
+  /// Its own numbers of keys, or only the requested one.
+  [[nodiscard]] std::vector<std::uint64_t> keys_or(std::optional<std::uint64_t> only) const {
+    return only ? std::vector<std::uint64_t>{*only} : keys;
+  }
+  /// "figure-2, 1,000,000 keys", and the machine if it is simulated.
+  [[nodiscard]] std::string workload(std::uint64_t at, const std::string& machine = {}) const;
 };
 [[nodiscard]] const std::vector<figure>& figures();
 

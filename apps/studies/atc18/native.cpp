@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/studies/atc18/figures.hpp"
+#include "apps/studies/atc18/claims.hpp"
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/hw/topology.hpp"
@@ -34,21 +35,20 @@ workload::session_request session_on_all_processors(bench_options o, const CLI::
   return s;
 }
 
-std::vector<workload::registration> maps_of(const std::vector<atc18::subject>& group,
-                                            figure_outcome& outcome) {
+std::vector<workload::registration> maps_of(const std::vector<atc18::subject>& group, charted_figure& shown) {
   std::vector<workload::registration> maps;
   for (const atc18::subject& subject : group) {
     if (!subject.prefetching) {
-      outcome.miss(subject.name(), "for it needs a machine without prefetching");
+      shown.miss(subject.name(), "for it needs a machine without prefetching");
       continue;
     }
     const workload::registration* const found = registered_map(subject.map);
     if (found == nullptr) {
-      outcome.miss(subject.map, "not in this build");
+      shown.miss(subject.map, "not in this build");
       continue;
     }
     maps.push_back(*found);
-    if (const auto bytes = found->facts.node_bytes) outcome.node_bytes[subject.map] = *bytes;
+    if (const auto bytes = found->facts.node_bytes) shown.measured->node_bytes[subject.map] = *bytes;
   }
   return maps;
 }
@@ -58,14 +58,16 @@ std::optional<std::uint64_t> only_keys(const bench_options& o, const CLI::App& v
 }
 
 std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
-                           std::vector<figure_outcome>& outcomes) {
+                           std::vector<charted_figure>& figures) {
   const workload::session_request common = session_on_all_processors(o, verb);
   std::vector<part> parts;
   for (const atc18::figure& f : atc18::figures()) {
-    figure_outcome& outcome = outcomes.emplace_back(f);
-    for (const std::uint64_t keys : keys_of(f, only_keys(o, verb))) {
+    charted_figure& shown =
+        figures.emplace_back(charted_figure{.id = f.id, .title = f.title, .summary = f.summary});
+    shown.measured.emplace();
+    for (const std::uint64_t keys : f.keys_or(only_keys(o, verb))) {
       workload::plan_request p = common_plan(o);
-      p.name = workload_name(f, keys);
+      p.name = f.workload(keys);
       p.mix = atc18::mix;
       p.keys = keys;
       const auto plan = workload::make_plan(p);
@@ -73,13 +75,13 @@ std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
       for (const auto& group : f.groups) {
         workload::session_request session = common;
         session.plans = {plan};
-        session.maps = maps_of(group, outcome);
+        session.maps = maps_of(group, shown);
         if (session.maps.empty()) continue;
         workload::check_session(session);
-        parts.push_back({outcomes.size() - 1, keys, std::move(session)});
+        parts.push_back({figures.size() - 1, keys, std::move(session)});
         measured = true;
       }
-      if (measured) outcome.panels.push_back({p.name, keys, common.threads.front(), ""});
+      if (measured) shown.measured->panels.push_back({p.name, keys, common.threads.front(), ""});
     }
   }
   if (parts.empty()) throw usage_error("--study atc18: this build has none of its maps");
@@ -87,15 +89,15 @@ std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
 }
 
 void run_atc18(const bench_options& o, const CLI::App& verb) {
-  std::vector<figure_outcome> outcomes;
-  const std::vector<part> parts = parts_of(o, verb, outcomes);
+  std::vector<charted_figure> figures;
+  const std::vector<part> parts = parts_of(o, verb, figures);
   study_files files(o.out, atc18::study_name);
 
   progress shown(parts.size());
   std::vector<workload::measurement> all;
   const bool colour = wants_colour(STDOUT_FILENO);
   std::size_t session = 0;
-  for (std::size_t f = 0; f < outcomes.size(); ++f) {
+  for (std::size_t f = 0; f < figures.size(); ++f) {
     readings measured;
     for (const part& p : parts) {
       if (p.figure != f || interruption::requested()) continue;
@@ -106,14 +108,17 @@ void run_atc18(const bench_options& o, const CLI::App& verb) {
       ++session;
     }
     if (interruption::requested()) break;
-    figure_outcome& outcome = outcomes[f];
-    outcome.judge(measured, keys_of(*outcome.figure, only_keys(o, verb)), "");
-    std::printf("%s\n", findings_text(outcome, false, colour).c_str());
+    const atc18::figure& of = atc18::figures()[f];
+    figures[f].findings = judge_all(of.claims, measured, of.keys_or(only_keys(o, verb)));
+    std::printf("%s\n", figure_text(figures[f], "", colour).c_str());
     std::fflush(stdout);
   }
 
   auto results = study_results(o.seed, o.pin, atc18::study_name, all);
-  results["study"] = study_json(outcomes);
+  results["study"] = {{"name", atc18::study_name},
+                      {"title", atc18::title},
+                      {"paper", atc18::paper},
+                      {"figures", to_json(figures)}};
   files.write(results);
 }
 

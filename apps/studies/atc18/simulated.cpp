@@ -17,7 +17,7 @@
 #include "apps/simulate/output.hpp"
 #include "apps/simulate/session.hpp"
 #include "apps/simulate/study.hpp"
-#include "apps/studies/atc18/figures.hpp"
+#include "apps/studies/atc18/claims.hpp"
 #include "apps/studies/study_output.hpp"
 
 // The study of ATC 2018 on the machines of the paper. Counts are exact, so each map is measured once for a machine and
@@ -26,7 +26,7 @@
 namespace espalier::simulate {
 namespace {
 
-using app::figure_outcome;
+using app::charted_figure;
 using app::atc18::figure;
 using app::atc18::subject;
 
@@ -61,7 +61,7 @@ class simulated_study {
   explicit simulated_study(const study_options& o) : o_(o), places_(places_of(o)) {
     if (o.given("--keys")) only_ = o.keys;
     for (const figure& f : app::atc18::figures()) {
-      for (const std::uint64_t keys : app::keys_of(f, only_)) {
+      for (const std::uint64_t keys : f.keys_or(only_)) {
         add_plan(keys);
         for (const auto& group : f.groups) {
           for (const subject& s : group) {
@@ -77,16 +77,18 @@ class simulated_study {
 
   int run() {
     app::study_files files(o_.out, app::atc18::study_name);
-    std::vector<figure_outcome> outcomes;
+    std::vector<charted_figure> figures;
     for (const figure& f : app::atc18::figures()) {
-      figure_outcome& outcome = outcomes.emplace_back(f);
-      for (std::size_t at = 0; at < places_.size(); ++at) show(outcome, at);
+      charted_figure& shown = figures.emplace_back(charted_figure{
+          .id = f.id, .title = f.title, .summary = f.summary, .machine = places_.front().machine.name});
+      shown.measured.emplace();
+      for (std::size_t at = 0; at < places_.size(); ++at) show(f, shown, at);
       if (app::interruption::requested()) break;
-      std::printf("%s\n", findings_text(outcome, true, colour_).c_str());
+      std::printf("%s\n", figure_text(shown, "", colour_).c_str());
       std::fflush(stdout);
     }
     std::printf("%s\n", trust);
-    files.write(document(outcomes));
+    files.write(document(figures));
     return 0;
   }
 
@@ -128,47 +130,53 @@ class simulated_study {
   }
 
   /// A figure on one machine.
-  void show(figure_outcome& outcome, std::size_t at) {
-    const figure& f = *outcome.figure;
+  void show(const figure& f, charted_figure& shown, std::size_t at) {
     const study_place& p = places_[at];
     const std::string& machine = p.machine.name;
     const bool papers = std::ranges::find(papers_machines, machine) != papers_machines.end();
     app::readings measured(papers ? machine : "");
     measured.unjudged = too_short(o_.operations, p.threads.front());
-    for (const std::uint64_t keys : app::keys_of(f, only_)) {
+    for (const std::uint64_t keys : f.keys_or(only_)) {
       // A copy of the plan with the panel's name.
       const auto plan = std::make_shared<workload::workload_plan>(*plans_.at(keys));
-      plan->name = app::workload_name(f, keys, machine);
+      plan->name = f.workload(keys, machine);
       std::vector<simulated_measurement> panel;
       for (const auto& group : f.groups) {
         for (const subject& s : group) {
           if (app::interruption::requested()) break;
           if (const std::string why = obstacle(s, p); !why.empty()) {
-            outcome.miss(s.name(), why);
+            shown.miss(s.name(), why);
             continue;
           }
           simulated_measurement m = measure(s, at, keys);
           m.plan = plan;
           const double speed = m.operations_per_second();
           measured.add(s.name(), keys, {speed, speed, speed, m.facts.node_bytes, costs_of(m)});
-          if (m.facts.node_bytes) outcome.node_bytes[s.name()] = *m.facts.node_bytes;
+          if (m.facts.node_bytes) shown.measured->node_bytes[s.name()] = *m.facts.node_bytes;
           panel.push_back(std::move(m));
         }
       }
       if (panel.empty()) continue;
-      outcome.panels.push_back({plan->name, keys, p.threads.front(), machine});
+      shown.measured->panels.push_back({plan->name, keys, p.threads.front(), machine});
       std::printf("%s\n", measurement_table(p.machine, panel, table_width::narrow, colour_).c_str());
       std::fflush(stdout);
       shown_.insert(shown_.end(), panel.begin(), panel.end());
     }
-    if (!app::interruption::requested()) outcome.judge(measured, app::keys_of(f, only_), machine);
+    if (app::interruption::requested()) return;
+    for (app::judged_claim& one : app::judge_all(f.claims, measured, f.keys_or(only_))) {
+      one.machine = machine;
+      shown.findings.push_back(std::move(one));
+    }
   }
 
-  [[nodiscard]] nlohmann::ordered_json document(const std::vector<figure_outcome>& outcomes) const {
+  [[nodiscard]] nlohmann::ordered_json document(const std::vector<charted_figure>& figures) const {
     nlohmann::ordered_json all = study_document(o_, places_.front().machine, app::atc18::study_name);
     for (const simulated_measurement& m : shown_)
       all["benchmarks"].push_back(entry_json(m, all["benchmarks"].size()));
-    all["study"] = study_json(outcomes);
+    all["study"] = {{"name", app::atc18::study_name},
+                    {"title", app::atc18::title},
+                    {"paper", app::atc18::paper},
+                    {"figures", to_json(figures)}};
     // The contexts of all machines: the one above is that of the first.
     all["study"]["contexts"] = nlohmann::ordered_json::array();
     for (const study_place& p : places_)

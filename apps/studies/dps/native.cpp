@@ -479,8 +479,7 @@ void run(const bench_options& o, const CLI::App& verb) {
       "reaches from the least to the most.",
       "A ratio is the median of the rounds' ratios, so that what slows the machine for a while slows both "
       "sides."};
-  document["study"]["figures"] = nlohmann::ordered_json::array();
-  for (const charted_figure& figure : figures) document["study"]["figures"].push_back(to_json(figure));
+  document["study"]["figures"] = to_json(figures);
   document["benchmarks"] = std::move(entries);
   files.write(document);
 }

@@ -428,8 +428,7 @@ class simulated_dps {
     all["benchmarks"] = benchmarks_;
     nlohmann::ordered_json& study = all["study"];
     study = {{"name", app::dps::study_name}, {"title", app::dps::title}, {"paper", app::dps::paper}};
-    study["figures"] = nlohmann::ordered_json::array();
-    for (const app::charted_figure& figure : figures) study["figures"].push_back(to_json(figure));
+    study["figures"] = to_json(figures);
     study["coherence_operations"] = {{app::dps::served_1, results_.coherence_served},
                                      {app::dps::delegated, results_.coherence_delegated}};
     study["contexts"] = nlohmann::ordered_json::array({all["context"]});

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/common/terminal.hpp"
@@ -200,13 +199,6 @@ charted_figure figure_of(const page& shown, const results& measured, const setti
   charts_of_page charts(shown, measured, where, figure);
   draw(shown, charts);
   return figure;
-}
-
-nlohmann::ordered_json study_json(const std::vector<charted_figure>& figures) {
-  nlohmann::ordered_json j{{"name", study_name}, {"title", title}, {"paper", paper}};
-  j["figures"] = nlohmann::ordered_json::array();
-  for (const charted_figure& figure : figures) j["figures"].push_back(to_json(figure));
-  return j;
 }
 
 }  // namespace espalier::app::eunomia

@@ -13,7 +13,4 @@ namespace espalier::app::eunomia {
 [[nodiscard]] charted_figure figure_of(const page& shown, const results& measured, const setting& where,
                                        const std::string& machine);
 
-/// The member `study` of a result file.
-[[nodiscard]] nlohmann::ordered_json study_json(const std::vector<charted_figure>& figures);
-
 }  // namespace espalier::app::eunomia

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,7 +138,10 @@ class native_eunomia {
       std::fflush(stdout);
     }
     auto document = study_results(o_.seed, o_.pin, eunomia::study_name, measured_);
-    document["study"] = eunomia::study_json(figures);
+    document["study"] = {{"name", eunomia::study_name},
+                         {"title", eunomia::title},
+                         {"paper", eunomia::paper},
+                         {"figures", to_json(figures)}};
     files.write(document);
   }
 

@@ -148,7 +148,10 @@ class simulated_eunomia {
     if (!o_.given("--pin")) all["context"]["pinning"] = "scatter";
     for (const simulated_measurement& m : measured_)
       all["benchmarks"].push_back(entry_json(m, all["benchmarks"].size()));
-    all["study"] = app::eunomia::study_json(figures);
+    all["study"] = {{"name", app::eunomia::study_name},
+                    {"title", app::eunomia::title},
+                    {"paper", app::eunomia::paper},
+                    {"figures", to_json(figures)}};
     all["study"]["contexts"] = nlohmann::ordered_json::array({all["context"]});
     return all;
   }

@@ -328,8 +328,7 @@ void run_malloc_speed(const bench_options& o, const CLI::App& verb) {
   study["summary"] = summary;
   study["ratios"] = ratios_json(measured.readings);
   study["means"] = means_json(measured.readings);
-  study["figures"] = ordered_json::array();
-  for (const charted_figure& figure : figures) study["figures"].push_back(to_json(figure));
+  study["figures"] = to_json(figures);
   for (const auto& entry : measured.entries) results["benchmarks"].push_back(entry);
   files.write(results);
 }
