@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -35,6 +34,12 @@ class tally {
   std::atomic<std::uint64_t> word_{0};
 };
 
+/// Of one thread; what they count: runtime.hpp's statistics.
+struct tallies {
+  tally local, sent, served, served_by_sender, run_nested, batches, waits_for_room, sleeps, deepest,
+      most_in_ring, sampled, sampled_ticks, slowest_ticks;
+};
+
 /// A thread in the runtime.
 struct member {
   locality* home = nullptr;  ///< null: not attached
@@ -56,18 +61,15 @@ struct member {
   unsigned helped = 0;  ///< the share that it looked at last
   /// locality::run_by_senders when it last began to poll.
   std::uint32_t run_by_senders = 0;
-  bool is_listed = false;  ///< among the sleepers of its locality, whose lock guards it
-  std::unique_ptr<sending[]> sendings;
+  bool is_listed = false;         ///< among the sleepers of its locality, whose lock guards it
+  std::vector<sending> sendings;  ///< to each locality; none before the thread has attached
 
   /// What it sleeps for: an answer, or also a message, in serve_until() or in an event loop.
   enum sleep_state : std::uint32_t { awake = 0, for_answer = 1, for_work = 2, in_event_loop = 4 };
   /// Servers read it after each batch, so it lies apart from what the thread writes often.
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> sleep{awake};
   std::atomic<int> event_fd{-1};
-  alignas(hw::false_sharing_bytes) struct {
-    tally local, sent, served, served_by_sender, run_nested, batches, waits_for_room, sleeps, deepest,
-        most_in_ring, sampled, sampled_ticks, slowest_ticks;
-  } did;
+  alignas(hw::false_sharing_bytes) tallies did;
 
   [[nodiscard]] bool is_home(unsigned index) const noexcept { return home_index == index; }
 };

@@ -125,6 +125,22 @@ class outcome {
   std::exception_ptr thrown_;
 };
 
+namespace detail {
+
+/// The operation's result, as an outcome stores it.
+template <class Structure, class Operation>
+auto stored_result(Structure& structure, Operation& operation) {
+  using result = std::invoke_result_t<Operation&, Structure&>;
+  if constexpr (std::is_void_v<result>) {
+    operation(structure);
+    return typename outcome<result>::stored{};
+  } else {
+    return operation(structure);
+  }
+}
+
+}  // namespace detail
+
 /// An operation on the structure of a Partition as the contents of a message. The operation and its result travel in the
 /// line where they fit; otherwise both lie in a block of the sender, to which the line points.
 template <class Partition, class Operation>
@@ -157,24 +173,14 @@ class call {
     if constexpr (in_line) {
       Operation operation = m.take<Operation>();
       try {
-        if constexpr (std::is_void_v<result>) {
-          operation(structure);
-          m.put<stored>();
-        } else {
-          m.put<stored>(operation(structure));
-        }
+        m.put<stored>(detail::stored_result(structure, operation));
       } catch (...) {
         m.put_exception(std::current_exception());
       }
     } else {
       auto* const b = m.take<block*>();
       try {
-        if constexpr (std::is_void_v<result>) {
-          (*b->operation)(structure);
-          b->result.emplace();
-        } else {
-          b->result.emplace((*b->operation)(structure));
-        }
+        b->result.emplace(detail::stored_result(structure, *b->operation));
         b->operation.reset();  // as above: its destructor runs here
         m.put<block*>(b);
       } catch (...) {
@@ -209,12 +215,7 @@ template <class Structure, class Operation>
 [[nodiscard]] auto run_on(Structure& structure, Operation& operation) noexcept {
   using result = std::invoke_result_t<Operation&, Structure&>;
   try {
-    if constexpr (std::is_void_v<result>) {
-      operation(structure);
-      return outcome<result>(typename outcome<result>::stored{});
-    } else {
-      return outcome<result>(operation(structure));
-    }
+    return outcome<result>(detail::stored_result(structure, operation));
   } catch (...) {
     return outcome<result>(std::current_exception());
   }

@@ -121,6 +121,7 @@ struct sending {
   unsigned unserved = 0;       ///< how often serve_unserved() has found the oldest message unserved
   std::vector<record> records;
 
+  /// Also where the thread has no ring yet.
   [[nodiscard]] bool is_empty() const noexcept { return first == end; }
   [[nodiscard]] record& of(std::uint32_t turn) noexcept { return records[turn & to->mask]; }
   [[nodiscard]] bool is_taken(std::uint32_t turn) const noexcept {

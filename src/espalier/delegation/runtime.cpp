@@ -27,50 +27,55 @@ constexpr unsigned looks_before_help = 4;
 constexpr unsigned looks_before_rarer = 64;
 constexpr unsigned rarest_looks = 8;
 
+struct count {
+  std::uint64_t statistics::* sum;
+  detail::tally detail::tallies::* of_thread;
+  const char* meaning;
+  bool is_greatest = false;
+  bool of_samples = false;
+};
+using all_of = statistics;
+using of_one = detail::tallies;
+constexpr count all_counts[] = {
+    {&all_of::local, &of_one::local, "operations that were calls"},
+    {&all_of::sent, &of_one::sent, "messages"},
+    {&all_of::served, &of_one::served, "messages that a thread of the locality ran"},
+    {&all_of::served_by_sender, &of_one::served_by_sender,
+     "messages that their sender ran, because no thread of the locality came"},
+    {&all_of::run_nested, &of_one::run_nested,
+     "nested operations that ran in the calling thread, behind whose messages they would have waited"},
+    {&all_of::batches, &of_one::batches, "visits to a ring that found a message"},
+    {&all_of::waits_for_room, &of_one::waits_for_room, "messages that waited, because their ring was full"},
+    {&all_of::sleeps, &of_one::sleeps, "times that a waiting thread went to sleep"},
+    {&all_of::deepest, &of_one::deepest, "operations at most that waited for one another", true},
+    {&all_of::most_in_ring, &of_one::most_in_ring, "messages at most of one thread in one ring", true},
+    {&all_of::sampled, &of_one::sampled, "messages whose time from post to answer was taken"},
+    {&all_of::sampled_ticks, &of_one::sampled_ticks, "ticks on average", false, true},
+    {&all_of::slowest_ticks, &of_one::slowest_ticks, "ticks at most", true, true}};
+
 }  // namespace
 
 statistics& statistics::operator+=(const statistics& other) noexcept {
-  local += other.local;
-  sent += other.sent;
-  served += other.served;
-  served_by_sender += other.served_by_sender;
-  run_nested += other.run_nested;
-  batches += other.batches;
-  waits_for_room += other.waits_for_room;
-  sleeps += other.sleeps;
-  deepest = std::max(deepest, other.deepest);
-  most_in_ring = std::max(most_in_ring, other.most_in_ring);
-  sampled += other.sampled;
-  sampled_ticks += other.sampled_ticks;
-  slowest_ticks = std::max(slowest_ticks, other.slowest_ticks);
+  for (const count& one : all_counts)
+    this->*one.sum =
+        one.is_greatest ? std::max(this->*one.sum, other.*one.sum) : this->*one.sum + other.*one.sum;
   return *this;
 }
 
 std::string to_string(const statistics& did) {
-  static constexpr std::size_t width = 12;
   std::string text;
-  const auto line = [&text](const std::string& number, const char* meaning) {
-    text.append(width - std::min(width, number.size()), ' ').append(number).append("  ").append(meaning) +=
-        '\n';
-  };
-  const auto count = [&line](std::uint64_t n, const char* meaning) { line(std::to_string(n), meaning); };
-  count(did.local, "operations that were calls");
-  count(did.sent, "messages");
-  count(did.served, "messages that a thread of the locality ran");
-  count(did.served_by_sender, "messages that their sender ran, because no thread of the locality came");
-  count(did.run_nested,
-        "nested operations that ran in the calling thread, behind whose messages they would have waited");
-  count(did.batches, "visits to a ring that found a message");
-  count(did.waits_for_room, "messages that waited, because their ring was full");
-  count(did.sleeps, "times that a waiting thread went to sleep");
-  count(did.deepest, "operations at most that waited for one another");
-  count(did.most_in_ring, "messages at most of one thread in one ring");
-  count(did.sampled, "messages whose time from post to answer was taken");
-  const auto of_sampled = [&](std::uint64_t ticks) {
-    return did.sampled != 0 ? std::to_string(ticks) : "unavailable";
-  };
-  line(of_sampled(did.sampled_ticks / std::max<std::uint64_t>(did.sampled, 1)), "ticks on average");
-  line(of_sampled(did.slowest_ticks), "ticks at most");
+  for (const count& one : all_counts) {
+    std::string number = std::to_string(did.*one.sum);
+    if (one.of_samples && did.sampled == 0)
+      number = "unavailable";
+    else if (one.sum == &statistics::sampled_ticks)
+      number = std::to_string(did.sampled_ticks / did.sampled);
+    static constexpr std::size_t width = 12;
+    text.append(width - std::min(width, number.size()), ' ')
+        .append(number)
+        .append("  ")
+        .append(one.meaning) += '\n';
+  }
   return text;
 }
 
@@ -98,9 +103,7 @@ runtime::~runtime() {
   for (bool more = true; more;) {
     more = false;
     members_.for_each([&](std::uint32_t, detail::member& one) {
-      for (unsigned i = 0; one.sendings != nullptr && i < locality_count(); ++i) {
-        if (one.sendings[i].to != nullptr && take_answers(one, one.sendings[i]) != 0) more = true;
-      }
+      if (take_answers(one) != 0) more = true;
     });
     if (more) drain_at_rest();
   }
@@ -112,10 +115,14 @@ runtime::~runtime() {
   });
 }
 
-void runtime::attach(unsigned locality) {
+void runtime::check_locality(unsigned locality) const {
   if (locality >= locality_count())
     throw std::out_of_range("delegation: there is no locality " + std::to_string(locality) + " of " +
                             std::to_string(locality_count()));
+}
+
+void runtime::attach(unsigned locality) {
+  check_locality(locality);
   detail::member& me = members_.local();
   if (me.home != nullptr && me.home_index == locality) return;
   if (me.home != nullptr) leave(me);
@@ -130,8 +137,8 @@ void runtime::attach_first(detail::member& me) {
 }
 
 void runtime::attach(detail::member& me, unsigned locality) {
-  if (me.sendings == nullptr) {
-    me.sendings = std::make_unique<detail::sending[]>(locality_count());
+  if (me.sendings.empty()) {
+    me.sendings.resize(locality_count());
     for (unsigned i = 0; i < locality_count(); ++i) me.sendings[i].locality = i;
   }
   detail::leave_at_thread_end(live_);
@@ -168,10 +175,9 @@ void runtime::leave(detail::member& me) {
   // A continuation may submit to a locality that was waited for before.
   for (bool again = true; again;) {
     again = false;
-    for (unsigned i = 0; i < locality_count(); ++i) {
-      detail::sending& by = me.sendings[i];
-      if (by.to != nullptr && !by.is_empty()) again = true;
-      while (by.to != nullptr && !by.is_empty()) wait_for(me, by, by.end - 1);
+    for (detail::sending& by : me.sendings) {
+      if (!by.is_empty()) again = true;
+      while (!by.is_empty()) wait_for(me, by, by.end - 1);
     }
   }
   // Its event_fd stays: a server that has just answered may write to it.
@@ -543,17 +549,14 @@ void runtime::sleeps_for_work(detail::member& me, detail::member::sleep_state ho
 
 std::size_t runtime::take_answers(detail::member& me) {
   std::size_t taken = 0;
-  for (unsigned i = 0; i < locality_count(); ++i) {
-    if (me.sendings[i].to != nullptr) taken += take_answers(me, me.sendings[i]);
-  }
+  for (detail::sending& by : me.sendings) taken += take_answers(me, by);
   return taken;
 }
 
 bool runtime::awaits_servers(detail::member& me) {
   bool all = true;
-  for (unsigned i = 0; i < locality_count(); ++i) {
-    detail::sending& by = me.sendings[i];
-    if (by.to == nullptr || by.is_empty()) continue;
+  for (detail::sending& by : me.sendings) {
+    if (by.is_empty()) continue;
     const bool posted = by.to->slot(by.first).is_posted();
     if (posted && by.to->lock.is_locked()) continue;
     all = false;
@@ -568,9 +571,8 @@ std::size_t runtime::poll() {
   // order (3): poll, acquire
   me.run_by_senders = me.home->run_by_senders.load(std::memory_order_acquire);
   std::size_t done = (serve_share(me) ? 1U : 0U) + take_answers(me);
-  for (unsigned i = 0; done == 0 && i < locality_count(); ++i) {
-    detail::sending& by = me.sendings[i];
-    if (by.to != nullptr && !by.is_empty() && serve_unserved(me, by)) done += take_answers(me, by);
+  for (detail::sending& by : me.sendings) {
+    if (done == 0 && !by.is_empty() && serve_unserved(me, by)) done = take_answers(me, by);
   }
   // relaxed: it is awake.
   if (me.sleep.load(std::memory_order_relaxed) != detail::member::awake)
@@ -582,17 +584,15 @@ void runtime::barrier() {
   detail::member& me = local();
   check_postponed(me);
   run_postponed(me);
-  for (unsigned i = 0; i < locality_count(); ++i) {
-    detail::sending& by = me.sendings[i];
-    if (by.to != nullptr && !by.is_empty() && !holds_outer(me, by)) wait_for(me, by, by.end - 1);
+  for (detail::sending& by : me.sendings) {
+    if (!by.is_empty() && !holds_outer(me, by)) wait_for(me, by, by.end - 1);
   }
   run_postponed(me);  // continuations that found no room
 }
 
 void runtime::fence(unsigned locality, std::uint64_t key) {
   detail::member& me = local();
-  if (locality >= locality_count())
-    throw std::out_of_range("delegation: there is no locality " + std::to_string(locality));
+  check_locality(locality);
   await_postponed(me);
   detail::sending& by = me.sendings[locality];
   if (by.to == nullptr) return;
@@ -606,8 +606,7 @@ void runtime::fence(unsigned locality, std::uint64_t key) {
 // Pollers and event loops --------------------------------------------------------------------------------------------
 
 void runtime::add_poller(unsigned locality) {
-  if (locality >= locality_count())
-    throw std::out_of_range("delegation: there is no locality " + std::to_string(locality));
+  check_locality(locality);
   const std::lock_guard hold(lock_);
   pollers_.emplace_back([this, locality] {
     serve_until(locality, stopping_);
@@ -674,12 +673,9 @@ bool runtime::arm() {
 statistics runtime::counts() const {
   statistics sum;
   members_.for_each([&sum](std::uint32_t, const detail::member& one) {
-    const auto& did = one.did;
-    sum +=
-        {did.local.get(),        did.sent.get(),         did.served.get(),         did.served_by_sender.get(),
-         did.run_nested.get(),   did.batches.get(),      did.waits_for_room.get(), did.sleeps.get(),
-         did.deepest.get(),      did.most_in_ring.get(), did.sampled.get(),        did.sampled_ticks.get(),
-         did.slowest_ticks.get()};
+    statistics did;
+    for (const count& each : all_counts) did.*each.sum = (one.did.*each.of_thread).get();
+    sum += did;
   });
   return sum;
 }

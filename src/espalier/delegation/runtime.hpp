@@ -313,6 +313,8 @@ class runtime {
 
   std::size_t take_answers(detail::member& me, detail::sending& by);
   std::size_t take_answers(detail::member& me);
+  /// Throws std::out_of_range.
+  void check_locality(unsigned locality) const;
   void attach_first(detail::member& me);
   void attach(detail::member& me, unsigned locality);
   void leave(detail::member& me);
