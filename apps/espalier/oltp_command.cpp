@@ -218,10 +218,8 @@ void run(const oltp_options& o, const CLI::App& verb) {
                          colour)
                         .c_str());
   print_measured(all, o.details, colour);
-  auto document = study_results(o.seed, "cores", study_name, {});
-  document["study"] = {{"name", study_name},
-                       {"title", "The in-memory database on this machine"},
-                       {"paper", "TPC-C 5.11; YCSB, SoCC 2010"}};
+  auto document = study_results(o.seed, "cores", study_name, "The in-memory database on this machine",
+                                "TPC-C 5.11; YCSB, SoCC 2010", {});
   add_measured(document, o.workload, all);
   files.write(document);
   if (!holds_everywhere(all)) {

@@ -300,13 +300,14 @@ ordered_json context_json(const measure::run_context& host, const sim::machine_s
   return j;
 }
 
-ordered_json study_document(const study_options& o, const sim::machine_spec& machine,
-                            std::string_view study) {
+ordered_json study_document(const study_options& o, const sim::machine_spec& machine, std::string_view name,
+                            std::string_view title, std::string_view paper) {
   ordered_json j;
   j["context"] =
       context_json(measure::gather_context(o.seed, o.pin, app::interruption::requested()), machine);
-  j["context"]["study"] = study;
+  j["context"]["study"] = name;
   j["benchmarks"] = ordered_json::array();
+  j["study"] = {{"name", name}, {"title", title}, {"paper", paper}};
   return j;
 }
 

@@ -43,9 +43,10 @@ inline constexpr const char* trust =
 [[nodiscard]] std::string counts_csv(const counted_phase& measured);
 [[nodiscard]] std::string counts_csv_head(std::string_view suffix);
 
-/// The result file of a study: its context, and no entries yet.
+/// The result file of a study, without entries yet. Its member `study` has name, title and paper.
 [[nodiscard]] nlohmann::ordered_json study_document(const study_options& o, const sim::machine_spec& machine,
-                                                    std::string_view study);
+                                                    std::string_view name, std::string_view title,
+                                                    std::string_view paper);
 /// An entry of it. The study adds its own counts.
 [[nodiscard]] nlohmann::ordered_json study_entry(const std::string& name, unsigned threads,
                                                  const counted_phase& measured);

@@ -87,10 +87,12 @@ workload::session_request study_session(const bench_options& o) {
   return s;
 }
 
-nlohmann::ordered_json study_results(std::uint64_t seed, const std::string& pin, std::string_view study,
+nlohmann::ordered_json study_results(std::uint64_t seed, const std::string& pin, std::string_view name,
+                                     std::string_view title, std::string_view paper,
                                      const std::vector<workload::measurement>& all) {
   auto results = workload::to_document(measure::gather_context(seed, pin, interruption::requested()), all);
-  results["context"]["study"] = study;
+  results["context"]["study"] = name;
+  results["study"] = {{"name", name}, {"title", title}, {"paper", paper}};
   return results;
 }
 

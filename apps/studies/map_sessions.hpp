@@ -38,9 +38,10 @@ class progress final : public workload::session_observer {
 /// The request of a study: as measurement_of() has it, but latencies and lost blocks are not looked for.
 [[nodiscard]] workload::session_request study_session(const bench_options& o);
 
-/// A result file of what was measured with this seed and --pin; the study adds its member `study`.
+/// A result file of what was measured with this seed and --pin. Its member `study` has name, title and paper.
 [[nodiscard]] nlohmann::ordered_json study_results(std::uint64_t seed, const std::string& pin,
-                                                   std::string_view study,
+                                                   std::string_view name, std::string_view title,
+                                                   std::string_view paper,
                                                    const std::vector<workload::measurement>& all);
 
 /// Null if this build lacks the map.

@@ -281,10 +281,9 @@ nlohmann::ordered_json malloc_study_entry(const std::string& name, unsigned thre
 
 nlohmann::ordered_json malloc_study_document(const bench_options& options, std::string_view name,
                                              std::string_view title, std::string_view sources) {
-  auto results = study_results(options.seed, options.pin, name, {});
+  auto results = study_results(options.seed, options.pin, name, title, sources, {});
   // The command's own malloc is irrelevant: it measures nothing itself.
   results["context"].erase("malloc");
-  results["study"] = {{"name", name}, {"title", title}, {"paper", sources}};
   return results;
 }
 

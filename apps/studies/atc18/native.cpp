@@ -114,11 +114,8 @@ void run_atc18(const bench_options& o, const CLI::App& verb) {
     std::fflush(stdout);
   }
 
-  auto results = study_results(o.seed, o.pin, atc18::study_name, all);
-  results["study"] = {{"name", atc18::study_name},
-                      {"title", atc18::title},
-                      {"paper", atc18::paper},
-                      {"figures", to_json(figures)}};
+  auto results = study_results(o.seed, o.pin, atc18::study_name, atc18::title, atc18::paper, all);
+  results["study"]["figures"] = to_json(figures);
   files.write(results);
 }
 

@@ -169,18 +169,19 @@ class simulated_study {
     }
   }
 
+  [[nodiscard]] nlohmann::ordered_json document_of(const sim::machine_spec& machine) const {
+    return study_document(o_, machine, app::atc18::study_name, app::atc18::title, app::atc18::paper);
+  }
+
   [[nodiscard]] nlohmann::ordered_json document(const std::vector<charted_figure>& figures) const {
-    nlohmann::ordered_json all = study_document(o_, places_.front().machine, app::atc18::study_name);
+    nlohmann::ordered_json all = document_of(places_.front().machine);
     for (const simulated_measurement& m : shown_)
       all["benchmarks"].push_back(entry_json(m, all["benchmarks"].size()));
-    all["study"] = {{"name", app::atc18::study_name},
-                    {"title", app::atc18::title},
-                    {"paper", app::atc18::paper},
-                    {"figures", to_json(figures)}};
+    all["study"]["figures"] = to_json(figures);
     // The contexts of all machines: the one above is that of the first.
     all["study"]["contexts"] = nlohmann::ordered_json::array();
     for (const study_place& p : places_)
-      all["study"]["contexts"].push_back(study_document(o_, p.machine, app::atc18::study_name)["context"]);
+      all["study"]["contexts"].push_back(document_of(p.machine)["context"]);
     return all;
   }
 

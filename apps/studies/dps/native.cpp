@@ -471,8 +471,7 @@ void run(const bench_options& o, const CLI::App& verb) {
     std::printf("%s\n", figure_text(figure, "two processors of this machine", colour).c_str());
     std::fflush(stdout);
   }
-  auto document = study_results(o.seed, o.pin, study_name, {});
-  document["study"] = {{"name", study_name}, {"title", native_title}, {"paper", paper}};
+  auto document = study_results(o.seed, o.pin, study_name, native_title, paper, {});
   document["study"]["reading"] = {
       "The ways of a figure were measured in turns, round by round. A bar is the median of the rounds, its "
       "whisker "

@@ -424,10 +424,10 @@ class simulated_dps {
   }
 
   [[nodiscard]] nlohmann::ordered_json document(const std::vector<app::charted_figure>& figures) const {
-    nlohmann::ordered_json all = study_document(o_, machine(), app::dps::study_name);
+    nlohmann::ordered_json all =
+        study_document(o_, machine(), app::dps::study_name, app::dps::title, app::dps::paper);
     all["benchmarks"] = benchmarks_;
     nlohmann::ordered_json& study = all["study"];
-    study = {{"name", app::dps::study_name}, {"title", app::dps::title}, {"paper", app::dps::paper}};
     study["figures"] = to_json(figures);
     study["coherence_operations"] = {{app::dps::served_1, results_.coherence_served},
                                      {app::dps::delegated, results_.coherence_delegated}};

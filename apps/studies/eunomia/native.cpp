@@ -137,11 +137,9 @@ class native_eunomia {
       std::printf("%s\n", figure_text(figure, fmt::format("{} keys", grouped(where.keys)), colour_).c_str());
       std::fflush(stdout);
     }
-    auto document = study_results(o_.seed, o_.pin, eunomia::study_name, measured_);
-    document["study"] = {{"name", eunomia::study_name},
-                         {"title", eunomia::title},
-                         {"paper", eunomia::paper},
-                         {"figures", to_json(figures)}};
+    auto document =
+        study_results(o_.seed, o_.pin, eunomia::study_name, eunomia::title, eunomia::paper, measured_);
+    document["study"]["figures"] = to_json(figures);
     files.write(document);
   }
 

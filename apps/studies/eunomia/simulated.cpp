@@ -144,14 +144,12 @@ class simulated_eunomia {
   }
 
   [[nodiscard]] nlohmann::ordered_json document(const std::vector<charted_figure>& figures) const {
-    nlohmann::ordered_json all = study_document(o_, o_.places.front().machine, app::eunomia::study_name);
+    nlohmann::ordered_json all = study_document(o_, o_.places.front().machine, app::eunomia::study_name,
+                                                app::eunomia::title, app::eunomia::paper);
     if (!o_.given("--pin")) all["context"]["pinning"] = "scatter";
     for (const simulated_measurement& m : measured_)
       all["benchmarks"].push_back(entry_json(m, all["benchmarks"].size()));
-    all["study"] = {{"name", app::eunomia::study_name},
-                    {"title", app::eunomia::title},
-                    {"paper", app::eunomia::paper},
-                    {"figures", to_json(figures)}};
+    all["study"]["figures"] = to_json(figures);
     all["study"]["contexts"] = nlohmann::ordered_json::array({all["context"]});
     return all;
   }

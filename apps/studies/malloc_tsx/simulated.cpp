@@ -424,13 +424,11 @@ class malloc_tsx_study {
 
   [[nodiscard]] ordered_json document(const std::vector<shown_figure>& figures,
                                       const app::malloc_tsx::capacity_law& law) const {
-    ordered_json all = study_document(o_, machine_, app::malloc_tsx::study_name);
+    ordered_json all = study_document(o_, machine_, app::malloc_tsx::study_name, app::malloc_tsx::title,
+                                      app::malloc_tsx::paper);
     ordered_json& study = all["study"];
-    study = {{"name", app::malloc_tsx::study_name},
-             {"title", app::malloc_tsx::title},
-             {"paper", app::malloc_tsx::paper},
-             {"models", models_json()},
-             {"figures", ordered_json::array()}};
+    study["models"] = models_json();
+    study["figures"] = ordered_json::array();
     for (const shown_figure& f : figures) {
       study["figures"].push_back(to_json(f.figure));
       for (const auto& [c, m] : results_.all()) {
