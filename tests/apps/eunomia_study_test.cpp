@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/studies/eunomia/figures.hpp"
+#include "apps/studies/eunomia/claims.hpp"
 #include "espalier/measure/distribution.hpp"
 
 namespace espalier::app::eunomia {

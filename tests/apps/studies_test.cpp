@@ -17,7 +17,7 @@
 
 #include "apps/studies/atc18/claims.hpp"
 #include "apps/studies/dps/claims.hpp"
-#include "apps/studies/malloc_speed/figures.hpp"
+#include "apps/studies/malloc_speed/claims.hpp"
 #include "apps/studies/malloc_tsx/figures.hpp"
 
 namespace espalier::app {

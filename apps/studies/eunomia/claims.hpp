@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/studies/study_claims.hpp"
+#include "apps/studies/study_output.hpp"
 #include "espalier/workload/plan.hpp"
 
 // The study "Eunomia: Scaling Concurrent Search Trees under Contention Using HTM" (PPoPP 2017) as data: the workloads of
@@ -145,5 +146,9 @@ struct page {
 inline constexpr std::uint64_t verdict_keys = 10'000'000;
 inline constexpr double verdict_theta = 0.99;
 [[nodiscard]] page verdict_page(const setting& where);
+
+/// The charts of a page, and the maps that it lacks. `machine` is empty for this one.
+[[nodiscard]] charted_figure figure_of(const page& shown, const results& measured, const setting& where,
+                                       const std::string& machine);
 
 }  // namespace espalier::app::eunomia

@@ -1,4 +1,4 @@
-#include "apps/studies/eunomia/figures.hpp"
+#include "apps/studies/eunomia/claims.hpp"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/studies/eunomia/figures.hpp"
+#include "apps/studies/eunomia/claims.hpp"
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/hw/htm.hpp"

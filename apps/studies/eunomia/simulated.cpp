@@ -16,7 +16,7 @@
 #include "apps/simulate/output.hpp"
 #include "apps/simulate/session.hpp"
 #include "apps/simulate/study.hpp"
-#include "apps/studies/eunomia/figures.hpp"
+#include "apps/studies/eunomia/claims.hpp"
 #include "apps/studies/study_output.hpp"
 
 // The study of Eunomia on its machine. Counts are exact, so each map is measured once under a load, however many pages

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "apps/studies/study_claims.hpp"
+#include "apps/studies/study_output.hpp"
 
 // The costs of an index-aware malloc compared with others: what is measured, and which limits it must meet. This file
 // is independent of how it was measured.
@@ -70,5 +72,14 @@ inline constexpr double most_memory = 1.3;
 
 /// Time compared with mimalloc, time compared with glibc, memory compared with jemalloc.
 [[nodiscard]] std::array<judged_claim, 3> judge(const cost_readings& measured);
+
+/// Time relative to mimalloc and to glibc, and memory relative to jemalloc, each with its claim; and the cost of the
+/// classes. There are bars by benchmark and for the geometric mean. Mallocs of other libraries are shown as peers.
+[[nodiscard]] std::vector<charted_figure> figures_of(const cost_readings& measured,
+                                                     const std::vector<missing_map>& missing);
+
+/// Bytes from one block to the next in index-aware classes for this size, including a block's share of the lines that
+/// the classes leave out.
+[[nodiscard]] double index_aware_bytes(std::size_t asked) noexcept;
 
 }  // namespace espalier::app::malloc_speed

@@ -1,4 +1,4 @@
-#include "apps/studies/malloc_speed/figures.hpp"
+#include "apps/studies/malloc_speed/claims.hpp"
 
 #include <fmt/format.h>
 

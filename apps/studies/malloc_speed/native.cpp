@@ -18,7 +18,7 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/preloaded_program.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/studies/malloc_speed/figures.hpp"
+#include "apps/studies/malloc_speed/claims.hpp"
 #include "apps/studies/mallocs.hpp"
 #include "apps/studies/measured_process.hpp"
 #include "apps/studies/study_output.hpp"
