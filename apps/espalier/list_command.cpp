@@ -21,14 +21,6 @@ std::string find_and_update(const map_properties& p) {
              : fmt::format("{} / {}", to_string(p.find_progress), to_string(p.update_progress));
 }
 
-std::string node_bytes(const workload::subject_facts& facts) {
-  return facts.node_bytes ? fmt::format("{}", *facts.node_bytes) : unavailable;
-}
-
-nlohmann::ordered_json node_bytes_json(const workload::subject_facts& facts) {
-  return facts.node_bytes ? nlohmann::ordered_json(*facts.node_bytes) : nlohmann::ordered_json(unavailable);
-}
-
 void print_table(const std::vector<workload::registration>& all) {
   table t({"map", "progress (find / update)", "balance", "scan", "bidirectional", "exchanges", "node bytes",
            "placement", "paper"},
@@ -37,7 +29,8 @@ void print_table(const std::vector<workload::registration>& all) {
     const auto& f = r.facts;
     t.add({f.name, find_and_update(f.properties), std::string(to_string(f.properties.shape)),
            f.supports_scan ? "per key" : "none", f.properties.bidirectional ? "yes" : "no",
-           f.properties.exchanges ? "yes" : "no", node_bytes(f), std::string(f.placement),
+           f.properties.exchanges ? "yes" : "no",
+           f.node_bytes ? fmt::format("{}", *f.node_bytes) : unavailable, std::string(f.placement),
            std::string(f.properties.paper)});
   }
   std::fputs(t.text(wants_colour(STDOUT_FILENO)).c_str(), stdout);
@@ -56,7 +49,7 @@ void print_json(const std::vector<workload::registration>& all) {
     j["scan"] = f.supports_scan ? "per key" : "none";
     j["bidirectional"] = f.properties.bidirectional;
     j["exchanges"] = f.properties.exchanges;
-    j["node_bytes"] = node_bytes_json(f);
+    j["node_bytes"] = f.node_bytes ? nlohmann::ordered_json(*f.node_bytes) : unavailable;
     j["placement"] = f.placement;
     j["paper"] = f.properties.paper;
     list.push_back(std::move(j));
