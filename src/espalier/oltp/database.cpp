@@ -1,8 +1,10 @@
 #include "espalier/oltp/database.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/thread_slot.hpp"
@@ -20,42 +22,6 @@ const database_options& checked(const database_options& o) {
 }
 
 }  // namespace
-
-std::string to_string(const std::vector<column>& columns, const std::byte* row) {
-  std::string text;
-  for (const column& c : columns) {
-    text.append(text.empty() ? "" : ", ").append(c.name).append(" ");
-    const std::byte* const at = row + c.offset;
-    const auto number = [&]<class T>(T) {
-      T value{};
-      std::memcpy(&value, at, sizeof value);
-      text += std::to_string(value);
-    };
-    switch (c.kind) {
-      case column_kind::whole:
-        c.bytes == 8   ? number(std::int64_t{})
-        : c.bytes == 4 ? number(std::int32_t{})
-        : c.bytes == 2 ? number(std::int16_t{})
-                       : number(std::int8_t{});
-        break;
-      case column_kind::natural:
-        c.bytes == 8   ? number(std::uint64_t{})
-        : c.bytes == 4 ? number(std::uint32_t{})
-        : c.bytes == 2 ? number(std::uint16_t{})
-                       : number(std::uint8_t{});
-        break;
-      case column_kind::real:
-        c.bytes == 8 ? number(double{}) : number(float{});
-        break;
-      case column_kind::characters: {
-        const auto* const first = reinterpret_cast<const char*>(at);
-        text.append("'").append(first, std::find(first, first + c.bytes, '\0')).append("'");
-        break;
-      }
-    }
-  }
-  return text;
-}
 
 database::database(const database_options& o)
     : options_(checked(o)),
@@ -89,7 +55,7 @@ void database::require_new(const std::string& table_name) const {
 }
 
 void database::begin(session& me) {
-  if (me.core == nullptr) me.core = std::make_unique<transaction_core>(*shared_, me.counts);
+  if (me.core == nullptr) me.core = std::make_unique<attempt>(*shared_, me.counts);
   if (shared_->torn)
     throw std::logic_error(
         "oltp: a transaction of another thread ran when this process was forked; use the database in the "

@@ -1,17 +1,9 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -20,6 +12,9 @@
 
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/oltp/index.hpp"
+#include "espalier/oltp/outcome.hpp"
+#include "espalier/oltp/protocol.hpp"
+#include "espalier/oltp/row.hpp"
 #include "espalier/oltp/schema.hpp"
 #include "espalier/oltp/table.hpp"
 #include "espalier/oltp/transaction.hpp"
@@ -70,250 +65,8 @@ struct database_options {
   unsigned sample_every = 0;
   /// Under Silo: of so many commits of a thread one begins an epoch. Not 0.
   unsigned commits_per_epoch = 256;
-  /// After so many attempts in vain a transaction takes precedence over all others: transaction.hpp, Progress.
+  /// After so many attempts in vain a transaction takes precedence over all others: protocol.hpp, Progress.
   unsigned precedence_after = 100;
-};
-
-/// A row that a transaction has found, or none. Its contents stay as they are until the transaction changes them or ends. Where
-/// there is none, * and -> end a program that was built with assertions.
-template <class Row>
-class found_row {
- public:
-  found_row() = default;
-  explicit operator bool() const noexcept { return static_cast<bool>(found_); }
-  const Row& operator*() const noexcept { return *get(); }
-  const Row* operator->() const noexcept { return get(); }
-
- private:
-  friend class transaction;
-  explicit found_row(transaction_core::found f) noexcept : found_(f) {}
-  const Row* get() const noexcept {
-    assert(found_ && "oltp: there is no row; look whether find() has found one");
-    return reinterpret_cast<const Row*>(found_.data);
-  }
-  transaction_core::found found_;
-};
-template <class T>
-inline constexpr bool is_found_row = false;
-template <class Row>
-inline constexpr bool is_found_row<found_row<Row>> = true;
-
-/// A member of a row as its key.
-template <auto Member>
-struct member_key {
-  template <class Row, class Column>
-  static Row row_of(Column Row::*);
-  using row = decltype(row_of(Member));
-  [[nodiscard]] auto operator()(const row& r) const noexcept { return r.*Member; }
-};
-
-/// An index of a table with rows of this type.
-template <class Row>
-class table_index : public index_base {
- public:
-  using index_base::index_base;
-};
-
-template <class Row>
-class table : public table_base {
-  static_assert(std::is_trivially_copyable_v<Row>,
-                "a row is copied as bytes: it must be trivially copyable; use oltp::text<N> for characters");
-  static_assert(alignof(Row) <= 8, "rows are aligned to 8 bytes");
-
- public:
-  table(std::string name, std::size_t lock_bytes, any_placement rows, shared_state& shared,
-        std::string_view map, index_resources for_indexes, std::vector<column> columns)
-      : table_base(std::move(name), sizeof(Row), lock_bytes, std::move(rows), shared.domain),
-        map_(map),
-        for_indexes_(std::move(for_indexes)),
-        columns_(std::move(columns)) {}
-
-  /// Another index, of a table that is empty. The key of a row is key(row): a function without state whose result depends on
-  /// the row alone. Throws std::logic_error if there are rows, std::invalid_argument if there is an index of this name (that of
-  /// the primary one is "primary"), std::bad_alloc.
-  template <class Key>
-  table_index<Row>& create_index(std::string name, uniqueness kind, Key /*key*/) {
-    if (!indexes().empty() && primary().first_from(0).of != nullptr)
-      throw std::logic_error("oltp: the table " + this->name() + " has rows; create the index " + name +
-                             " before");
-    return add<Key>(std::move(name), kind);
-  }
-  /// The key is a member of the row: create_index<&order::customer>("by customer", uniqueness::many).
-  template <auto Member>
-  table_index<Row>& create_index(std::string name, uniqueness kind) {
-    return create_index(std::move(name), kind, member_key<Member>());
-  }
-  /// Calls visitor(row) for each row, in order. While no transaction runs.
-  template <class Visitor>
-  void for_each_at_rest(Visitor&& visitor) const {
-    primary().scan(0, [&](std::uint64_t, stored_row* r) {
-      if (is_there_at_rest(*r)) visitor(*reinterpret_cast<const Row*>(r->data));
-      return true;
-    });
-  }
-  [[nodiscard]] table_index<Row>& primary_index() const noexcept {
-    return static_cast<table_index<Row>&>(primary());
-  }
-  /// A row as text, by the schema that the table was created with.
-  [[nodiscard]] std::string to_string(const Row& r) const {
-    return oltp::to_string(columns_, reinterpret_cast<const std::byte*>(&r));
-  }
-
- private:
-  friend class database;
-  template <class Key>
-  table_index<Row>& add(std::string name, uniqueness kind) {
-    static_assert(std::is_empty_v<Key> && std::is_default_constructible_v<Key>,
-                  "the key of a row depends on the row alone: a lambda without captures");
-    static_assert(std::is_invocable_v<Key, const Row&>, "a key is computed from a const Row& of this table");
-    using key_type = std::invoke_result_t<Key, const Row&>;
-    static_assert(
-        std::is_convertible_v<key_type, std::uint64_t> && !std::is_floating_point_v<key_type> &&
-            sizeof(key_type) <= 8,
-        "a key is a number of 64 bits; oltp::packed, hash_key and prefix_key make one of other columns");
-    const key_function of = [](const std::byte* data) -> std::uint64_t {
-      return static_cast<std::uint64_t>(Key{}(*reinterpret_cast<const Row*>(data)));
-    };
-    auto fresh = std::make_unique<table_index<Row>>(map_, std::move(name), kind, of, for_indexes_);
-    return static_cast<table_index<Row>&>(add_index(std::move(fresh)));
-  }
-
-  std::string map_;
-  index_resources for_indexes_;
-  std::vector<column> columns_;
-};
-
-/// What the function of database::transact() is given. Keys of tables are those of their first index. Every operation may
-/// end the attempt by an exception that the database catches (transaction.hpp, restart), and may throw std::bad_alloc. What
-/// insert, update and erase throw undoes the transaction, even if the function catches it: transact() throws it again.
-class transaction {
- public:
-  static constexpr std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max();
-
-  // Reading. Say intent::write where the row will be changed, or inserted if it is absent: then two transactions do not both
-  // read it first. In a range it is said of all rows and of the gaps between them.
-
-  template <class Row>
-  [[nodiscard]] found_row<Row> find(const table<Row>& in, std::uint64_t key, intent i = intent::read) {
-    return found_row<Row>(core_.find(in.primary(), key, i));
-  }
-  /// By an index that is unique. Throws std::logic_error for another one.
-  template <class Row>
-  [[nodiscard]] found_row<Row> find(table_index<Row>& in, std::uint64_t key, intent i = intent::read) {
-    if (!in.is_unique())
-      throw std::logic_error("oltp: the index " + in.name() +
-                             " may have several rows of a key; scan it from the key to the key");
-    return found_row<Row>(core_.find(in, key, i));
-  }
-  /// Several at once, whose cache misses overlap: results[i] is that of find(in, keys[i]). Throws std::logic_error if there
-  /// are more keys than results.
-  template <class Row>
-  void find_batch(const table<Row>& in, std::span<const std::uint64_t> keys,
-                  std::span<found_row<std::type_identity_t<Row>>> results, intent i = intent::read) {
-    if (results.size() < keys.size())
-      throw std::logic_error("oltp: find_batch() has " + std::to_string(keys.size()) + " keys and room for " +
-                             std::to_string(results.size()) + " results");
-    std::array<transaction_core::found, together_most> found;
-    while (!keys.empty()) {
-      const std::size_t n = std::min(keys.size(), together_most);
-      core_.find_batch(in.primary(), keys.first(n), found, i);
-      for (std::size_t k = 0; k < n; ++k) results[k] = found_row<Row>(found[k]);
-      keys = keys.subspan(n);
-      results = results.subspan(n);
-    }
-  }
-  /// Calls visitor(row) for the rows whose key is from `from` to `to`, both included, in order. It takes a const Row& or a
-  /// found_row<Row> (as `const auto&` does), and may return a bool: whether to go on.
-  template <class Row, class Visitor>
-  void scan(table_index<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
-            intent i = intent::read) {
-    core_.scan(in, from, to, i, rows_at_once,
-               [&](const transaction_core::found& one) { return visit(visitor, found_row<Row>(one)); });
-  }
-  template <class Row, class Visitor>
-  void scan(const table<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
-            intent i = intent::read) {
-    scan(in.primary_index(), from, to, std::forward<Visitor>(visitor), i);
-  }
-  /// The first row of a range: no other one is locked, but for those of the same key.
-  template <class Row>
-  [[nodiscard]] found_row<Row> first(table_index<Row>& in, std::uint64_t from, std::uint64_t to,
-                                     intent i = intent::read) {
-    found_row<Row> result;
-    core_.scan(in, from, to, i, 1, [&](const transaction_core::found& one) {
-      result = found_row<Row>(one);
-      return false;
-    });
-    return result;
-  }
-
-  template <class Row>
-  [[nodiscard]] found_row<Row> first(const table<Row>& in, std::uint64_t from, std::uint64_t to,
-                                     intent i = intent::read) {
-    return first(in.primary_index(), from, to, i);
-  }
-
-  // Writing.
-
-  /// False if there is a row with one of its unique keys.
-  template <class Row>
-  bool insert(table<Row>& into, const std::type_identity_t<Row>& r) {
-    return core_.insert(into, reinterpret_cast<const std::byte*>(&r));
-  }
-  /// Calls change(row) with the row to write to. Throws std::logic_error if it changes the primary key, and duplicate_key if
-  /// another row has its new key in a unique index.
-  template <class Row, class Change>
-  void update(const found_row<Row>& one, Change&& change) {
-    core_.update(one.found_, [&](std::byte* data) { change(*reinterpret_cast<Row*>(data)); });
-  }
-  /// False if there is no row with the key.
-  template <class Row, class Change>
-  bool update(table<Row>& in, std::uint64_t key, Change&& change) {
-    const found_row<Row> one = find_to_change(in, key);
-    if (one) update(one, change);
-    return static_cast<bool>(one);
-  }
-  template <class Row>
-  void erase(const found_row<Row>& one) {
-    core_.erase(one.found_);
-  }
-  template <class Row>
-  bool erase(table<Row>& in, std::uint64_t key) {
-    const found_row<Row> one = find_to_change(in, key);
-    if (one) erase(one);
-    return static_cast<bool>(one);
-  }
-
-  /// Undoes the transaction for good: transact() returns false.
-  [[noreturn]] void roll_back() { core_.ask_for_roll_back(); }
-
- private:
-  friend class database;
-  static constexpr std::size_t rows_at_once = 16;
-  explicit transaction(transaction_core& core) noexcept : core_(core) {}
-
-  /// Where there is none, none is inserted.
-  template <class Row>
-  [[nodiscard]] found_row<Row> find_to_change(const table<Row>& in, std::uint64_t key) {
-    return found_row<Row>(core_.find(in.primary(), key, intent::write, intent::read));
-  }
-  template <class Visitor, class Row>
-  static bool visit(Visitor& visitor, const found_row<Row>& one) {
-    const auto call = [&] {
-      if constexpr (std::is_invocable_v<Visitor&, const found_row<Row>&>)
-        return visitor(one);
-      else
-        return visitor(*one);
-    };
-    if constexpr (std::is_void_v<decltype(call())>) {
-      call();
-      return true;
-    } else {
-      return static_cast<bool>(call());
-    }
-  }
-
-  transaction_core& core_;
 };
 
 class database {
@@ -383,7 +136,7 @@ class database {
  private:
   struct session {
     own_counts counts;
-    std::unique_ptr<transaction_core> core;  ///< of its thread alone; the counts are for others, too
+    std::unique_ptr<attempt> core;  ///< of its thread alone; the counts are for others, too
     std::uint64_t age = 0;
     std::uint64_t transactions = 0;
 
@@ -412,7 +165,7 @@ class database {
     session& me = sessions_.local();
     begin(me);
     struct last_attempt {
-      transaction_core& of;
+      attempt& of;
       ~last_attempt() { of.leave_precedence(); }
     };
     const last_attempt ends{*me.core};

@@ -1,59 +1,88 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "espalier/memory/any_placement.hpp"
+#include "espalier/oltp/engine/shared_state.hpp"
+#include "espalier/oltp/engine/table_base.hpp"
 #include "espalier/oltp/index.hpp"
-#include "espalier/oltp/row.hpp"
-#include "espalier/reclaim/epoch.hpp"
-
-// A table without the type of its rows: it makes and frees them, and has their indexes. transaction.hpp has what happens to
-// the rows, and database.hpp the tables of programs.
+#include "espalier/oltp/schema.hpp"
 
 namespace espalier::oltp {
 
-/// The contents of a row fill whole words, which Silo copies one by one.
-[[nodiscard]] constexpr std::size_t words_of(std::size_t bytes) noexcept { return (bytes + 7) / 8; }
+template <class Row>
+class table : public table_base {
+  static_assert(std::is_trivially_copyable_v<Row>,
+                "a row is copied as bytes: it must be trivially copyable; use oltp::text<N> for characters");
+  static_assert(alignof(Row) <= 8, "rows are aligned to 8 bytes");
 
-class table_base {
  public:
-  table_base(std::string name, std::size_t row_bytes, std::size_t lock_bytes, any_placement rows,
-             epoch_domain& domain)
-      : name_(std::move(name)),
-        row_bytes_(row_bytes),
-        lock_bytes_(lock_bytes),
-        rows_(std::move(rows)),
-        domain_(domain) {}
-  table_base(const table_base&) = delete;
-  table_base& operator=(const table_base&) = delete;
-  ~table_base() = default;
-  /// All but those that are left over. No transaction runs.
-  void destroy_rows() noexcept;
+  table(std::string name, std::size_t lock_bytes, any_placement rows, shared_state& shared,
+        std::string_view map, index_resources for_indexes, std::vector<column> columns)
+      : table_base(std::move(name), sizeof(Row), lock_bytes, std::move(rows), shared.domain),
+        map_(map),
+        for_indexes_(std::move(for_indexes)),
+        columns_(std::move(columns)) {}
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] const epoch_domain& domain() const noexcept { return domain_; }
-  [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
-  [[nodiscard]] const std::vector<std::unique_ptr<index_base>>& indexes() const noexcept { return indexes_; }
-  [[nodiscard]] index_base& primary() const noexcept { return *indexes_.front(); }
-  /// Throws std::invalid_argument if there is one of its name.
-  index_base& add_index(std::unique_ptr<index_base> one);
-
-  /// A row with these contents that no index has. Throws std::bad_alloc.
-  [[nodiscard]] stored_row* create(const std::byte* data);
-  void destroy(stored_row* r) noexcept;
-  void retire(epoch_domain::guard& pinned, stored_row* r) noexcept;
+  /// Another index, of a table that is empty. The key of a row is key(row): a function without state whose result depends on
+  /// the row alone. Throws std::logic_error if there are rows, std::invalid_argument if there is an index of this name (that of
+  /// the primary one is "primary"), std::bad_alloc.
+  template <class Key>
+  table_index<Row>& create_index(std::string name, uniqueness kind, Key /*key*/) {
+    if (!indexes().empty() && primary().first_from(0).of != nullptr)
+      throw std::logic_error("oltp: the table " + this->name() + " has rows; create the index " + name +
+                             " before");
+    return add<Key>(std::move(name), kind);
+  }
+  /// The key is a member of the row: create_index<&order::customer>("by customer", uniqueness::many).
+  template <auto Member>
+  table_index<Row>& create_index(std::string name, uniqueness kind) {
+    return create_index(std::move(name), kind, member_key<Member>());
+  }
+  /// Calls visitor(row) for each row, in order. While no transaction runs.
+  template <class Visitor>
+  void for_each_at_rest(Visitor&& visitor) const {
+    primary().scan(0, [&](std::uint64_t, stored_row* r) {
+      if (is_there_at_rest(*r)) visitor(*reinterpret_cast<const Row*>(r->data));
+      return true;
+    });
+  }
+  [[nodiscard]] table_index<Row>& primary_index() const noexcept {
+    return static_cast<table_index<Row>&>(primary());
+  }
+  /// A row as text, by the schema that the table was created with.
+  [[nodiscard]] std::string to_string(const Row& r) const {
+    return oltp::to_string(columns_, reinterpret_cast<const std::byte*>(&r));
+  }
 
  private:
-  std::string name_;
-  std::size_t row_bytes_;
-  std::size_t lock_bytes_;
-  any_placement rows_;
-  epoch_domain& domain_;
-  std::vector<std::unique_ptr<index_base>> indexes_;
+  friend class database;
+  template <class Key>
+  table_index<Row>& add(std::string name, uniqueness kind) {
+    static_assert(std::is_empty_v<Key> && std::is_default_constructible_v<Key>,
+                  "the key of a row depends on the row alone: a lambda without captures");
+    static_assert(std::is_invocable_v<Key, const Row&>, "a key is computed from a const Row& of this table");
+    using key_type = std::invoke_result_t<Key, const Row&>;
+    static_assert(
+        std::is_convertible_v<key_type, std::uint64_t> && !std::is_floating_point_v<key_type> &&
+            sizeof(key_type) <= 8,
+        "a key is a number of 64 bits; oltp::packed, hash_key and prefix_key make one of other columns");
+    const key_function of = [](const std::byte* data) -> std::uint64_t {
+      return static_cast<std::uint64_t>(Key{}(*reinterpret_cast<const Row*>(data)));
+    };
+    auto fresh = std::make_unique<table_index<Row>>(map_, std::move(name), kind, of, for_indexes_);
+    return static_cast<table_index<Row>&>(add_index(std::move(fresh)));
+  }
+
+  std::string map_;
+  index_resources for_indexes_;
+  std::vector<column> columns_;
 };
 
 }  // namespace espalier::oltp

@@ -2,482 +2,152 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <memory>
-#include <optional>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "espalier/hw/cache_line.hpp"
-#include "espalier/hw/thread_slot.hpp"
-#include "espalier/oltp/index.hpp"
+#include "espalier/oltp/engine/attempt.hpp"
 #include "espalier/oltp/row.hpp"
-#include "espalier/reclaim/epoch.hpp"
-#include "espalier/sync/backoff.hpp"
-
-// Serializable transactions. database.hpp has what programs use; here is what a transaction does to rows and indexes, without
-// their types.
-//
-// Protocols
-//   NO_WAIT, WAIT_DIE  strict two-phase locking (Yu et al., "Staring into the Abyss", VLDB 2014). Rows are changed in place,
-//                      and an abort writes the former contents back.
-//   Silo               optimistic (Tu et al., "Speedy Transactions in Multicore In-Memory Databases", SOSP 2013). Reads copy a
-//                      row and note its number. A commit locks what it writes in the order of the addresses, notes the epoch,
-//                      validates what it has read, and installs the new contents under a larger number.
-//
-// No phantoms, over any map:
-//   locking   The lock of a row guards the gap before the row too, in each index (next-key locking; Mohan, "ARIES/KVL",
-//             VLDB 1990). The gap behind the last row has a lock of its own. A transaction that reads a range, or that a
-//             key is absent, locks the rows and the one behind them, and looks into the index once more: what has come
-//             between is locked as well. One that inserts a key locks the row behind it exclusively for the moment of the
-//             insert. The new row is locked by then. An erased row stays in the indexes, locked, until the commit. Where no
-//             transaction reads gaps of the index, an insert locks none: it looks after the insert, and a transaction that
-//             begins to read gaps says so before it looks.
-//   Silo      A row is inserted into the indexes when the transaction inserts it, marked absent. A commit scans each range
-//             that it has read once more, after it has locked what it writes: of two transactions that insert into each
-//             other's ranges one sees the other's row. Each index notes the keys that rows leave, before they leave them:
-//             so a range that is the same has been the same.
-//
-// A transaction is of one thread. It is pinned in the database's domain: what it has found is not freed.
-//
-// Progress. Under WAIT_DIE a transaction keeps its age over its attempts, and waits for younger ones. Under the others it may
-// lose against transactions that come again and again. So after database_options::precedence_after attempts a transaction
-// takes precedence, which one of a database has at a time, the oldest that wants it first. It holds nothing while it waits for
-// that. Then it gives up no more:
-//   NO_WAIT   It waits for locks. No other transaction waits for any, so there is no circle. It reserves the lock for which it
-//             waits: no new holder comes in.
-//   WAIT_DIE  It is older than all others: so it waits for each of them, none waits for it, and none overtakes it.
-//   Silo      No other attempt begins. Those that run may still commit, and so end its attempt; it does not give up for a key
-//             that one of them is inserting, but waits for its end.
-// So the locking protocols commit a transaction in one attempt more; Silo in one more than the attempts of others that ran
-// when it took precedence have spoilt. This does not hold for a transaction inside one of another database: it might wait for
-// what waits for the outer one. It never takes precedence, and the outer one does not wait because of its own meanwhile.
+#include "espalier/oltp/table.hpp"
 
 namespace espalier::oltp {
 
-enum class protocol : std::uint8_t { no_wait, wait_die, silo };
-inline constexpr std::array all_protocols{protocol::no_wait, protocol::wait_die, protocol::silo};
-[[nodiscard]] std::string_view to_string(protocol p) noexcept;
-/// Throws std::invalid_argument, which lists the names, for another text.
-[[nodiscard]] protocol parse_protocol(std::string_view text);
-
-/// Why an attempt did not commit.
-enum class abort_reason : std::uint8_t {
-  conflict,        ///< a lock was held or reserved (NO_WAIT), or by an older transaction (WAIT_DIE)
-  row_changed,     ///< a row that was read has changed (Silo)
-  range_changed,   ///< a range that was read has (Silo)
-  key_in_transit,  ///< a row with the key is being inserted or erased
-  rolled_back,     ///< the program asked for it
-};
-inline constexpr std::size_t abort_reasons = 5;
-[[nodiscard]] std::string_view to_string(abort_reason r) noexcept;
-
-/// What transactions did. Of one thread, or sums.
-struct transaction_counts {
-  std::uint64_t commits = 0;
-  std::array<std::uint64_t, abort_reasons> aborts{};
-  std::uint64_t waits = 0;             ///< for locks
-  std::uint64_t index_operations = 0;  ///< look-ups, inserts, removals, and parts of scans
-  /// Of the transactions whose time was sampled, without those that lost their processor meanwhile; in ticks.
-  std::uint64_t sampled = 0;
-  std::uint64_t sampled_ticks = 0;
-  std::uint64_t sampled_index_ticks = 0;
-
-  friend bool operator==(const transaction_counts&, const transaction_counts&) = default;
-  transaction_counts& operator+=(const transaction_counts& other) noexcept;
-  /// What was done since.
-  transaction_counts& operator-=(const transaction_counts& earlier) noexcept;
-  [[nodiscard]] std::uint64_t attempts() const noexcept;
-};
-
-/// A number that one thread adds to, and any thread may read.
-class own_count {
+/// What the function of database::transact() is given. Keys of tables are those of their first index. Every operation may
+/// end the attempt by an exception that the database catches (outcome.hpp, restart), and may throw std::bad_alloc. What
+/// insert, update and erase throw undoes the transaction, even if the function catches it: transact() throws it again.
+class transaction {
  public:
-  void add(std::uint64_t amount = 1) noexcept {
-    // relaxed, and no read-modify-write: only its thread writes it, and a count needs no order.
-    now_.store(now_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  static constexpr std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max();
+
+  // Reading. Say intent::write where the row will be changed, or inserted if it is absent: then two transactions do not both
+  // read it first. In a range it is said of all rows and of the gaps between them.
+
+  template <class Row>
+  [[nodiscard]] found_row<Row> find(const table<Row>& in, std::uint64_t key, intent i = intent::read) {
+    return found_row<Row>(core_.find(in.primary(), key, i));
   }
-  [[nodiscard]] std::uint64_t read() const noexcept {
-    return now_.load(std::memory_order_relaxed);  // relaxed: as above
+  /// By an index that is unique. Throws std::logic_error for another one.
+  template <class Row>
+  [[nodiscard]] found_row<Row> find(table_index<Row>& in, std::uint64_t key, intent i = intent::read) {
+    if (!in.is_unique())
+      throw std::logic_error("oltp: the index " + in.name() +
+                             " may have several rows of a key; scan it from the key to the key");
+    return found_row<Row>(core_.find(in, key, i));
   }
-
- private:
-  std::atomic<std::uint64_t> now_{0};
-};
-
-/// The counts of the transactions of one thread, while it counts.
-struct own_counts {
-  own_count commits;
-  std::array<own_count, abort_reasons> aborts;
-  own_count waits, index_operations, sampled, sampled_ticks, sampled_index_ticks;
-
-  /// Of a thread that counts meanwhile each number is one that it had, and they may be of different moments.
-  [[nodiscard]] transaction_counts read() const noexcept;
-};
-
-/// The age of a transaction that begins at this time in the thread with this slot, after one of this age: a smaller one is
-/// older. No two are equal. 52 bits have the time in 256 ticks: they last for 12 years at 3 GHz.
-[[nodiscard]] constexpr std::uint64_t age_at(std::uint64_t ticks, std::uint32_t slot,
-                                             std::uint64_t former) noexcept {
-  return std::max(ticks / 256 * hw::max_thread_slots + slot, former + hw::max_thread_slots);
-}
-
-/// What a transaction will do with a row that it reads, or in the place of one that it does not find.
-enum class intent : std::uint8_t { read, write };
-
-/// Which transaction of a database is before all others: at most one.
-///
-/// Orderings
-///   (1) release (release) -> try_take (acquire): one transaction has precedence after the other.
-class precedence {
- public:
-  [[nodiscard]] bool is_taken() const noexcept {
-    return taken_.load(std::memory_order_relaxed);  // relaxed: a hint
-  }
-  /// For one that asks until it gets it. False while another one has it, or an older one asks for it.
-  [[nodiscard]] bool try_take(std::uint64_t age) noexcept {
-    // relaxed: the oldest one asks again.
-    std::uint64_t oldest = asks_.load(std::memory_order_relaxed);
-    while (age < oldest && !asks_.compare_exchange_weak(oldest, age, std::memory_order_relaxed)) {
+  /// Several at once, whose cache misses overlap: results[i] is that of find(in, keys[i]). Throws std::logic_error if there
+  /// are more keys than results.
+  template <class Row>
+  void find_batch(const table<Row>& in, std::span<const std::uint64_t> keys,
+                  std::span<found_row<std::type_identity_t<Row>>> results, intent i = intent::read) {
+    if (results.size() < keys.size())
+      throw std::logic_error("oltp: find_batch() has " + std::to_string(keys.size()) + " keys and room for " +
+                             std::to_string(results.size()) + " results");
+    std::array<found, together_most> found;
+    while (!keys.empty()) {
+      const std::size_t n = std::min(keys.size(), together_most);
+      core_.find_batch(in.primary(), keys.first(n), found, i);
+      for (std::size_t k = 0; k < n; ++k) results[k] = found_row<Row>(found[k]);
+      keys = keys.subspan(n);
+      results = results.subspan(n);
     }
-    // order (1): try_take, acquire
-    if (oldest < age || taken_.load(std::memory_order_relaxed) ||
-        taken_.exchange(true, std::memory_order_acquire))
+  }
+  /// Calls visitor(row) for the rows whose key is from `from` to `to`, both included, in order. It takes a const Row& or a
+  /// found_row<Row> (as `const auto&` does), and may return a bool: whether to go on.
+  template <class Row, class Visitor>
+  void scan(table_index<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
+            intent i = intent::read) {
+    core_.scan(in, from, to, i, rows_at_once,
+               [&](const found& one) { return visit(visitor, found_row<Row>(one)); });
+  }
+  template <class Row, class Visitor>
+  void scan(const table<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
+            intent i = intent::read) {
+    scan(in.primary_index(), from, to, std::forward<Visitor>(visitor), i);
+  }
+  /// The first row of a range: no other one is locked, but for those of the same key.
+  template <class Row>
+  [[nodiscard]] found_row<Row> first(table_index<Row>& in, std::uint64_t from, std::uint64_t to,
+                                     intent i = intent::read) {
+    found_row<Row> result;
+    core_.scan(in, from, to, i, 1, [&](const found& one) {
+      result = found_row<Row>(one);
       return false;
-    asks_.compare_exchange_strong(age, no_age, std::memory_order_relaxed);
-    return true;
-  }
-  void release() noexcept { taken_.store(false, std::memory_order_release); }  // order (1): release, release
-  /// In a child of fork(): of a thread that it does not have.
-  void forget_requests() noexcept { asks_.store(no_age, std::memory_order_relaxed); }  // relaxed: it is alone
-
- private:
-  std::atomic<std::uint64_t> asks_{no_age};  ///< the oldest that asks
-  std::atomic<bool> taken_{false};
-};
-
-/// A part of a database that the transactions of all threads share.
-struct shared_state {
-  shared_state(protocol p, unsigned commits) noexcept : by(p), commits_per_epoch(commits) {}
-  const protocol by;
-  /// In a child of fork(): a transaction of a thread that the child does not have ran. What it has locked stays locked, and
-  /// what it has changed in place may be half of it.
-  bool torn = false;
-  const unsigned commits_per_epoch;
-  epoch_domain domain;
-  /// Silo's: the numbers have it from bit `epoch_bit` on. Dependencies between transactions never go back in it, until it
-  /// begins again after 2^30 epochs; a row's numbers grow all the same.
-  static constexpr unsigned epoch_bit = 34;
-  alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> epoch{1};
-  precedence first;
-  /// Rows that could not leave an index.
-  alignas(hw::false_sharing_bytes) std::atomic<stored_row*> left_over{nullptr};
-};
-
-/// Thrown through the program's function when an attempt cannot go on; the database catches it and tries again. It is no
-/// std::exception. A program that catches it all the same must not use the transaction any more.
-struct restart {
-  abort_reason why;
-  const void* of;  ///< the transaction: the function of one database may use that of another one
-};
-
-/// A unique index has the key of another row.
-class duplicate_key : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// Of each kind of memory an attempt leaves at most this to the next one of its thread.
-inline constexpr std::size_t kept_bytes = std::size_t{1} << 20;
-
-/// Memory for the copies of rows of one attempt.
-class arena {
- public:
-  /// Aligned to 8. Throws std::bad_alloc.
-  [[nodiscard]] std::byte* take(std::size_t bytes);
-  void reset() noexcept {
-    if (bytes_ > kept_bytes) {
-      blocks_.clear();
-      bytes_ = 0;
-    }
-    block_ = 0;
-    used_ = 0;
-  }
-
- private:
-  static constexpr std::size_t block_bytes = 32 * 1024;
-  struct block {
-    std::unique_ptr<std::byte[]> memory;
-    std::size_t bytes;
-  };
-  std::vector<block> blocks_;
-  std::size_t bytes_ = 0;  ///< of all blocks
-  std::size_t block_ = 0;
-  std::size_t used_ = 0;
-};
-
-class transaction_core {
- public:
-  /// Of the calling thread, and of others that have its slot later.
-  transaction_core(shared_state& shared, own_counts& counts);
-  transaction_core(const transaction_core&) = delete;
-  transaction_core& operator=(const transaction_core&) = delete;
-  ~transaction_core() = default;
-
-  // Attempts.
-
-  /// The age orders transactions under WAIT_DIE: it stays over the attempts. The thread waits until it may begin.
-  /// Throws std::bad_alloc.
-  void begin(std::uint64_t age, bool sampled, bool wants_precedence);
-  /// After the last attempt of a transaction.
-  void leave_precedence() noexcept {
-    if (!has_precedence_) return;
-    has_precedence_ = false;
-    shared_.first.release();
-  }
-  /// Throws restart, what a change has thrown, and std::bad_alloc.
-  void commit();
-  void roll_back(abort_reason why) noexcept;
-  /// Whether what the attempt has read was there at one moment. Throws std::bad_alloc.
-  [[nodiscard]] bool is_sound();
-  [[noreturn]] void ask_for_roll_back() { give_up(abort_reason::rolled_back); }
-  [[nodiscard]] bool is_running() const noexcept { return guard_.has_value(); }
-
-  // Rows. All throw restart, std::bad_alloc, and what key functions throw. What update, insert and erase throw ends the
-  // attempt, also where the program catches it: commit() throws it again.
-
-  /// A row as the attempt sees it.
-  struct found {
-    const std::byte* data = nullptr;  ///< null: there is none
-    std::uint32_t access = 0;
-    explicit operator bool() const noexcept { return data != nullptr; }
-  };
-  /// The row of a unique index. Its contents stay as they are until the end of the attempt, or until it changes the row.
-  [[nodiscard]] found find(index_base& in, std::uint64_t key, intent i) { return find(in, key, i, i); }
-  /// With another intent where the row is absent.
-  [[nodiscard]] found find(index_base& in, std::uint64_t key, intent i, intent if_absent);
-  /// The same for several, whose misses overlap; at most together_most.
-  void find_batch(index_base& in, std::span<const std::uint64_t> keys, std::span<found> results, intent i);
-  /// Calls change(data) with the contents to write to. Throws duplicate_key if a unique index has the row's new key, and
-  /// std::logic_error if the primary key has changed.
-  template <class Change>
-  void update(const found& one, Change&& change) {
-    whole([&] {
-      make_writable(one);
-      const former_keys former(*this);
-      note_keys(one.access);
-      accesses_[one.access].changing = true;
-      change(contents(accesses_[one.access]));
-      accesses_[one.access].changing = false;
-      follow_keys(one.access, former.base);
     });
-  }
-  void erase(const found& one);
-  /// False if a unique index has the row's key.
-  [[nodiscard]] bool insert(table_base& into, const std::byte* data);
-  /// Calls visit(found) for each row whose key is from `from` to `to`, in order, until it returns false. visit may read and
-  /// change rows. At least `at_once` rows are locked or noted at a time.
-  template <class Visit>
-  void scan(index_base& in, std::uint64_t from, std::uint64_t to, intent i, std::size_t at_once,
-            Visit&& visit) {
-    const std::size_t base = part_.size();
-    while (true) {
-      const range_read part = read_range(in, from, to, i, at_once);
-      drop_duplicates(in, base);
-      // Not to part_.size(): a scan inside visit() that has ended by an exception leaves its rows there.
-      for (std::size_t n = base, end = part_.size(); n < end; ++n) {
-        const found one = seen(in, part_[n].key, known(part_[n].of));
-        if (one && !visit(one)) {
-          part_.resize(base);
-          return;
-        }
-      }
-      part_.resize(base);
-      if (part.ends) return;
-      from = part.next;
-    }
+    return result;
   }
 
-  /// In a child of fork() that does not have the thread.
-  void forget_thread() noexcept;
-  /// Of the last commit under Silo: the number that it installed.
-  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  template <class Row>
+  [[nodiscard]] found_row<Row> first(const table<Row>& in, std::uint64_t from, std::uint64_t to,
+                                     intent i = intent::read) {
+    return first(in.primary_index(), from, to, i);
+  }
+
+  // Writing.
+
+  /// False if there is a row with one of its unique keys.
+  template <class Row>
+  bool insert(table<Row>& into, const std::type_identity_t<Row>& r) {
+    return core_.insert(into, reinterpret_cast<const std::byte*>(&r));
+  }
+  /// Calls change(row) with the row to write to. Throws std::logic_error if it changes the primary key, and duplicate_key if
+  /// another row has its new key in a unique index.
+  template <class Row, class Change>
+  void update(const found_row<Row>& one, Change&& change) {
+    core_.update(one.found_, [&](std::byte* data) { change(*reinterpret_cast<Row*>(data)); });
+  }
+  /// False if there is no row with the key.
+  template <class Row, class Change>
+  bool update(table<Row>& in, std::uint64_t key, Change&& change) {
+    const found_row<Row> one = find_to_change(in, key);
+    if (one) update(one, change);
+    return static_cast<bool>(one);
+  }
+  template <class Row>
+  void erase(const found_row<Row>& one) {
+    core_.erase(one.found_);
+  }
+  template <class Row>
+  bool erase(table<Row>& in, std::uint64_t key) {
+    const found_row<Row> one = find_to_change(in, key);
+    if (one) erase(one);
+    return static_cast<bool>(one);
+  }
+
+  /// Undoes the transaction for good: transact() returns false.
+  [[noreturn]] void roll_back() { core_.ask_for_roll_back(); }
 
  private:
-  /// A row that the attempt has read, locked or written.
-  struct access {
-    stored_row* of;
-    lock_mode held = lock_mode::none;
-    bool writes = false;
-    bool inserted = false;
-    bool erased = false;
-    bool changing = false;             ///< the program's function of an update runs
-    bool listed = false;               ///< in the part of a range that drop_duplicates() looks at
-    bool read = false;                 ///< Silo: the number is validated
-    std::uint32_t last_change = none;  ///< in changes_
-    std::uint64_t number = 0;          ///< Silo: when it was read
-    std::byte* copy = nullptr;  ///< locking: the former contents; Silo: the contents as the attempt has them
-  };
-  /// A change of an index: undone by an abort, or done by the commit.
-  struct index_change {
-    index_base* in;  ///< null: it has been taken back
-    std::uint64_t key;
-    stored_row* of;
-    bool inserted;         ///< else: to be removed
-    std::uint32_t former;  ///< the change of the same row before it
-  };
-  /// Silo: what a range contained.
-  struct range {
-    index_base* in;
-    std::uint64_t from;
-    std::uint64_t to;
-    std::uint64_t left;  ///< how many rows had left keys of the index before it was read
-    std::size_t first;   ///< in range_rows_
-    std::size_t count;
-  };
-  /// What became of a part of a range. Its rows are at the end of part_.
-  struct range_read {
-    bool ends;
-    std::uint64_t next;
-  };
-  struct part_entry {
-    std::uint64_t key;
-    stored_row* of;
-    friend bool operator==(const part_entry&, const part_entry&) = default;
-  };
-  /// Where a part of a range ends.
-  struct part_end {
-    bool ends;                        ///< there are no more rows in the range
-    stored_row* successor = nullptr;  ///< then: the row behind it; null: the end of the index
-    friend bool operator==(const part_end&, const part_end&) = default;
-  };
+  friend class database;
+  static constexpr std::size_t rows_at_once = 16;
+  explicit transaction(attempt& core) noexcept : core_(core) {}
 
-  [[nodiscard]] bool locks() const noexcept { return shared_.by != protocol::silo; }
-  [[noreturn]] void give_up(abort_reason why) {
-    // What a program does after it has caught the end of the attempt tells nothing.
-    if (!doomed_) doomed_ = why;
-    throw restart{*doomed_, this};
+  /// Where there is none, none is inserted.
+  template <class Row>
+  [[nodiscard]] found_row<Row> find_to_change(const table<Row>& in, std::uint64_t key) {
+    return found_row<Row>(core_.find(in.primary(), key, intent::write, intent::read));
   }
-  [[nodiscard]] std::byte* contents(const access& a) const noexcept {
-    return locks() || a.copy == nullptr ? a.of->data : a.copy;
-  }
-
-  /// Rows and indexes of another database have other locks.
-  void require_own(const epoch_domain& of, const std::string& name) const {
-    if (&of != &shared_.domain) [[unlikely]]
-      throw_foreign(name);
-  }
-  [[noreturn]] static void throw_foreign(const std::string& name);
-  /// A change of rows and indexes. Half of one may not be committed.
-  template <class Change>
-  decltype(auto) whole(Change&& change) {
-    try {
-      return change();
-    } catch (...) {
-      if (failed_ == nullptr) failed_ = std::current_exception();
-      throw;
+  template <class Visitor, class Row>
+  static bool visit(Visitor& visitor, const found_row<Row>& one) {
+    const auto call = [&] {
+      if constexpr (std::is_invocable_v<Visitor&, const found_row<Row>&>)
+        return visitor(one);
+      else
+        return visitor(*one);
+    };
+    if constexpr (std::is_void_v<decltype(call())>) {
+      call();
+      return true;
+    } else {
+      return static_cast<bool>(call());
     }
   }
 
-  static constexpr std::uint32_t none = ~std::uint32_t{0};
-  [[nodiscard]] std::uint32_t known(const stored_row* r) const noexcept;
-  [[nodiscard]] std::uint32_t note(stored_row* r);
-  void fill_table(std::size_t slots);
-  void wait_for_turn(std::uint64_t age, bool wants_precedence) noexcept;
-  [[nodiscard]] bool is_inside_another() const noexcept { return running_ != 0; }
-  /// With precedence, unless a transaction of another database runs inside this one.
-  [[nodiscard]] bool may_wait() const noexcept { return has_precedence_ && running_ == 1; }
-  void lock(row_lock& l, lock_mode& held, lock_mode wanted);
-  void release(row_lock& l, lock_mode held) noexcept;
-  void lock_end(index_base& in, lock_mode wanted);
-  void lock_gap(index_base& in, stored_row* behind, intent i);
-  void reads_gaps(index_base& in);
-  [[nodiscard]] bool others_read_gaps(index_base& in) const noexcept;
-  void lock_or_copy(std::uint32_t at, intent i);
-  void copy_row(access& a);
-  /// The row's access, locked or copied.
-  [[nodiscard]] std::uint32_t read(stored_row* r, intent i);
-  void make_writable(const found& one);
-  [[nodiscard]] bool is_there(const access& a) const noexcept;
-  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, stored_row* seen, std::uint64_t left,
-                                      intent i);
-  void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left, std::size_t base);
-  /// What note_keys() has added is of one update, also where it ends by an exception.
-  struct former_keys {
-    transaction_core& t;
-    const std::size_t base;
-    explicit former_keys(transaction_core& of) noexcept : t(of), base(of.keys_.size()) {}
-    former_keys(const former_keys&) = delete;
-    former_keys& operator=(const former_keys&) = delete;
-    ~former_keys() { t.keys_.resize(base); }
-  };
-  void note_keys(std::uint32_t at);
-  void follow_keys(std::uint32_t at, std::size_t keys);
-  void note_change(index_base& in, std::uint64_t key, std::uint32_t at, bool inserted);
-  [[nodiscard]] std::uint32_t change_of(const index_base& in, std::uint64_t key, const access& a,
-                                        bool inserted) const noexcept;
-  [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
-  [[nodiscard]] bool link_unwatched(index_base& in, std::uint64_t key, std::uint32_t at);
-  [[nodiscard]] bool link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
-                                 stored_row* r);
-  [[nodiscard]] bool insert_row(table_base& into, const std::byte* data);
-  [[nodiscard]] bool link_all(table_base& into, const std::byte* data, std::uint32_t at);
-  [[nodiscard]] range_read read_range(index_base& in, std::uint64_t from, std::uint64_t to, intent i,
-                                      std::size_t at_once);
-  [[nodiscard]] part_end collect(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t at_once,
-                                 std::vector<part_entry>& into);
-  [[nodiscard]] found seen(const index_base& in, std::uint64_t key, std::uint32_t at) const;
-  [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept;
-  void drop_duplicates(index_base& in, std::size_t base);
-  void wait_for_transit(const access& a, backoff& pause);
-  void remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at);
-  void remove_and_unlock(index_base& in, std::uint64_t key, stored_row* r);
-  void commit_silo();
-  /// Locked: by this attempt, which commits. Else a lock on a row that it writes is of another one, whose rows come one by one.
-  [[nodiscard]] bool reads_hold(bool locked) const noexcept;
-  [[nodiscard]] bool ranges_hold(bool locked);
-  void install() noexcept;
-  void remove_from_index(const index_change& c) noexcept;
-  void remove_now(index_base& in, std::uint64_t key, stored_row* r);
-  void retire(stored_row* r) noexcept;
-  void leave_over(stored_row* r) noexcept;
-  void release_all() noexcept;
-  void end() noexcept;
-
-  class index_time;
-
-  shared_state& shared_;
-  std::uint32_t& running_;  ///< transactions of this thread, of all databases
-  std::optional<epoch_domain::guard> guard_;
-  std::uint64_t age_ = 0;
-  bool has_precedence_ = false;
-  std::optional<abort_reason> doomed_;  ///< a program that catches what it should not may not commit
-  std::exception_ptr failed_;           ///< the same
-  std::uint64_t number_ = 0;
-  bool has_erased_ = false;  ///< a row, or one whose insert has failed
-  arena memory_;
-  std::vector<access> accesses_;
-  std::vector<std::uint32_t> table_;  ///< open addressing: 1 + index of the access; 0: none
-  std::vector<index_change> changes_;
-  std::vector<range> ranges_;
-  std::vector<stored_row*> range_rows_;
-  std::vector<part_entry> part_, again_;
-  std::vector<std::pair<index_base*, lock_mode>> ends_;
-  std::vector<index_base*> gaps_;  ///< of which it reads gaps
-  std::vector<std::pair<index_base*, std::uint64_t>> keys_;
-  std::vector<std::uint32_t> writes_;
-  own_counts& counts_;
-  bool sampled_ = false;
-  std::uint64_t began_ = 0;
-  std::uint64_t switches_ = 0;
-  std::uint64_t index_ticks_ = 0;
+  attempt& core_;
 };
 
 }  // namespace espalier::oltp

@@ -1,4 +1,4 @@
-#include "espalier/oltp/transaction.hpp"
+#include "espalier/oltp/engine/attempt.hpp"
 
 #include <sys/resource.h>
 
@@ -11,7 +11,7 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/clock.hpp"
-#include "espalier/oltp/table.hpp"
+#include "espalier/oltp/engine/table_base.hpp"
 #include "espalier/sync/backoff.hpp"
 
 namespace espalier::oltp {
@@ -66,53 +66,6 @@ std::uint64_t context_switches() noexcept {
 
 }  // namespace
 
-std::string_view to_string(protocol p) noexcept {
-  static constexpr std::array<std::string_view, all_protocols.size()> names{"no_wait", "wait_die", "silo"};
-  return names[static_cast<std::size_t>(p)];
-}
-
-protocol parse_protocol(std::string_view text) {
-  for (const protocol p : all_protocols) {
-    if (text == to_string(p)) return p;
-  }
-  throw std::invalid_argument("there is no protocol '" + std::string(text) +
-                              "'; there are no_wait, wait_die, silo");
-}
-
-std::string_view to_string(abort_reason r) noexcept {
-  static constexpr std::array<std::string_view, abort_reasons> names{
-      "conflict", "row changed", "range changed", "key in transit", "rolled back"};
-  return names[static_cast<std::size_t>(r)];
-}
-
-transaction_counts& transaction_counts::operator+=(const transaction_counts& other) noexcept {
-  commits += other.commits;
-  for (std::size_t i = 0; i < abort_reasons; ++i) aborts[i] += other.aborts[i];
-  waits += other.waits;
-  index_operations += other.index_operations;
-  sampled += other.sampled;
-  sampled_ticks += other.sampled_ticks;
-  sampled_index_ticks += other.sampled_index_ticks;
-  return *this;
-}
-
-transaction_counts& transaction_counts::operator-=(const transaction_counts& earlier) noexcept {
-  commits -= earlier.commits;
-  for (std::size_t i = 0; i < abort_reasons; ++i) aborts[i] -= earlier.aborts[i];
-  waits -= earlier.waits;
-  index_operations -= earlier.index_operations;
-  sampled -= earlier.sampled;
-  sampled_ticks -= earlier.sampled_ticks;
-  sampled_index_ticks -= earlier.sampled_index_ticks;
-  return *this;
-}
-
-std::uint64_t transaction_counts::attempts() const noexcept {
-  std::uint64_t sum = commits;
-  for (const std::uint64_t n : aborts) sum += n;
-  return sum;
-}
-
 transaction_counts own_counts::read() const noexcept {
   transaction_counts now{.commits = commits.read(),
                          .waits = waits.read(),
@@ -141,9 +94,9 @@ std::byte* arena::take(std::size_t bytes) {
 }
 
 /// Counts an operation of an index, and its time where it is sampled.
-class transaction_core::index_time {
+class attempt::index_time {
  public:
-  explicit index_time(transaction_core& t) noexcept : t_(t), begin_(t.sampled_ ? hw::tsc_now() : 0) {
+  explicit index_time(attempt& t) noexcept : t_(t), begin_(t.sampled_ ? hw::tsc_now() : 0) {
     t.counts_.index_operations.add();
   }
   index_time(const index_time&) = delete;
@@ -153,27 +106,27 @@ class transaction_core::index_time {
   }
 
  private:
-  transaction_core& t_;
+  attempt& t_;
   std::uint64_t begin_;
 };
 
 // Attempts -----------------------------------------------------------------------------------------------------------
 
-transaction_core::transaction_core(shared_state& shared, own_counts& counts)
+attempt::attempt(shared_state& shared, own_counts& counts)
     : shared_(shared), running_(running_transactions[hw::thread_slot()].value), counts_(counts) {}
 
-void transaction_core::forget_thread() noexcept {
+void attempt::forget_thread() noexcept {
   if (is_running()) shared_.torn = true;
   running_ = 0;
   leave_precedence();
   shared_.first.forget_requests();
 }
 
-void transaction_core::throw_foreign(const std::string& name) {
+void attempt::throw_foreign(const std::string& name) {
   throw std::logic_error("oltp: " + name + " is of another database than the transaction");
 }
 
-void transaction_core::begin(std::uint64_t age, bool sampled, bool wants_precedence) {
+void attempt::begin(std::uint64_t age, bool sampled, bool wants_precedence) {
   assert(!is_running());
   if (table_.empty()) fill_table(least_slots);
   if (wants_precedence || (!locks() && shared_.first.is_taken())) wait_for_turn(age, wants_precedence);
@@ -191,7 +144,7 @@ void transaction_core::begin(std::uint64_t age, bool sampled, bool wants_precede
 }
 
 /// Until the attempt may begin. Nothing is locked, and the thread is not pinned.
-void transaction_core::wait_for_turn(std::uint64_t age, bool wants_precedence) noexcept {
+void attempt::wait_for_turn(std::uint64_t age, bool wants_precedence) noexcept {
   if (has_precedence_ || is_inside_another()) return;
   if (wants_precedence) {
     for (backoff pause; !shared_.first.try_take(age);) pause.wait();
@@ -201,7 +154,7 @@ void transaction_core::wait_for_turn(std::uint64_t age, bool wants_precedence) n
   }
 }
 
-void transaction_core::end() noexcept {
+void attempt::end() noexcept {
   if (table_.size() * sizeof(table_[0]) > kept_bytes) {
     empty(table_);  // begin() makes another one
   } else {
@@ -226,7 +179,7 @@ void transaction_core::end() noexcept {
   guard_.reset();
 }
 
-void transaction_core::commit() {
+void attempt::commit() {
   assert(is_running());
   if (doomed_) throw restart{*doomed_, this};
   if (failed_ != nullptr) std::rethrow_exception(failed_);
@@ -258,7 +211,7 @@ void transaction_core::commit() {
   end();
 }
 
-void transaction_core::roll_back(abort_reason why) noexcept {
+void attempt::roll_back(abort_reason why) noexcept {
   assert(is_running());
   for (std::size_t i = accesses_.size(); i-- > 0;) {
     access& a = accesses_[i];
@@ -277,13 +230,13 @@ void transaction_core::roll_back(abort_reason why) noexcept {
   end();
 }
 
-void transaction_core::release_all() noexcept {
+void attempt::release_all() noexcept {
   if (!locks()) return;
   for (const access& a : accesses_) release(*a.of->lock, a.held);
   for (const auto& [in, held] : ends_) release(in->end_lock(), held);
 }
 
-void transaction_core::remove_from_index(const index_change& c) noexcept {
+void attempt::remove_from_index(const index_change& c) noexcept {
   if (c.in == nullptr) return;
   try {
     remove_now(*c.in, c.key, c.of);
@@ -293,7 +246,7 @@ void transaction_core::remove_from_index(const index_change& c) noexcept {
   }
 }
 
-void transaction_core::remove_now(index_base& in, std::uint64_t key, stored_row* r) {
+void attempt::remove_now(index_base& in, std::uint64_t key, stored_row* r) {
   const index_time counted(*this);
   if (locks() || !in.is_unique()) return in.remove(*guard_, key, r);
   // Another transaction may find that the row is left over, and remove it too, or give it the key again.
@@ -301,7 +254,7 @@ void transaction_core::remove_now(index_base& in, std::uint64_t key, stored_row*
   remove_and_unlock(in, key, r);
 }
 
-void transaction_core::retire(stored_row* r) noexcept {
+void attempt::retire(stored_row* r) noexcept {
   if (r->left_over.load(std::memory_order_relaxed)) return;  // relaxed: of this thread
   try {
     guard_->reserve(1);
@@ -311,7 +264,7 @@ void transaction_core::retire(stored_row* r) noexcept {
   }
 }
 
-void transaction_core::leave_over(stored_row* r) noexcept {
+void attempt::leave_over(stored_row* r) noexcept {
   if (r->left_over.exchange(true, std::memory_order_relaxed)) return;     // relaxed: the list publishes it
   stored_row* first = shared_.left_over.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
   do {
@@ -322,7 +275,7 @@ void transaction_core::leave_over(stored_row* r) noexcept {
 
 // Locks --------------------------------------------------------------------------------------------------------------
 
-void transaction_core::lock(row_lock& l, lock_mode& held, lock_mode wanted) {
+void attempt::lock(row_lock& l, lock_mode& held, lock_mode wanted) {
   if (held == wanted || held == lock_mode::exclusive) return;
   if (shared_.by == protocol::no_wait) {
     if (!(wanted == lock_mode::shared ? l.try_shared() : l.try_exclusive(held))) {
@@ -343,7 +296,7 @@ void transaction_core::lock(row_lock& l, lock_mode& held, lock_mode wanted) {
   held = wanted;
 }
 
-void transaction_core::release(row_lock& l, lock_mode held) noexcept {
+void attempt::release(row_lock& l, lock_mode held) noexcept {
   if (held == lock_mode::none) return;
   if (shared_.by == protocol::no_wait)
     l.release(held);
@@ -351,7 +304,7 @@ void transaction_core::release(row_lock& l, lock_mode held) noexcept {
     l.release_requested(held);
 }
 
-void transaction_core::lock_end(index_base& in, lock_mode wanted) {
+void attempt::lock_end(index_base& in, lock_mode wanted) {
   for (auto& [known_index, held] : ends_) {
     if (known_index == &in) return lock(in.end_lock(), held, wanted);
   }
@@ -360,7 +313,7 @@ void transaction_core::lock_end(index_base& in, lock_mode wanted) {
 }
 
 /// The gap before a row; null: behind the last one. Exclusively where the transaction will insert into it.
-void transaction_core::lock_gap(index_base& in, stored_row* behind, intent i) {
+void attempt::lock_gap(index_base& in, stored_row* behind, intent i) {
   if (behind != nullptr)
     static_cast<void>(read(behind, i));
   else
@@ -368,7 +321,7 @@ void transaction_core::lock_gap(index_base& in, stored_row* behind, intent i) {
 }
 
 /// From here to the end of the attempt inserts of others into the index lock gaps.
-void transaction_core::reads_gaps(index_base& in) {
+void attempt::reads_gaps(index_base& in) {
   if (std::find(gaps_.begin(), gaps_.end(), &in) != gaps_.end()) return;
   gaps_.push_back(&in);
   in.gap_readers().fetch_add(1, std::memory_order_relaxed);  // relaxed: the fence orders it
@@ -376,7 +329,7 @@ void transaction_core::reads_gaps(index_base& in) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-bool transaction_core::others_read_gaps(index_base& in) const noexcept {
+bool attempt::others_read_gaps(index_base& in) const noexcept {
   const bool own = std::find(gaps_.begin(), gaps_.end(), &in) != gaps_.end();
   // acquire: what a transaction has locked that reads no gaps any more, this one does not meet.
   return in.gap_readers().load(std::memory_order_acquire) != (own ? 1U : 0U);
@@ -384,7 +337,7 @@ bool transaction_core::others_read_gaps(index_base& in) const noexcept {
 
 // Rows ---------------------------------------------------------------------------------------------------------------
 
-void transaction_core::fill_table(std::size_t slots) {
+void attempt::fill_table(std::size_t slots) {
   std::vector<std::uint32_t> fresh(slots, 0);
   for (std::uint32_t i = 0; i < accesses_.size(); ++i) {
     std::size_t slot = slot_of(accesses_[i].of, slots);
@@ -394,7 +347,7 @@ void transaction_core::fill_table(std::size_t slots) {
   table_.swap(fresh);
 }
 
-std::uint32_t transaction_core::known(const stored_row* r) const noexcept {
+std::uint32_t attempt::known(const stored_row* r) const noexcept {
   for (std::size_t slot = slot_of(r, table_.size()); table_[slot] != 0;
        slot = (slot + 1) & (table_.size() - 1)) {
     if (accesses_[table_[slot] - 1].of == r) return table_[slot] - 1;
@@ -402,7 +355,7 @@ std::uint32_t transaction_core::known(const stored_row* r) const noexcept {
   return none;
 }
 
-std::uint32_t transaction_core::note(stored_row* r) {
+std::uint32_t attempt::note(stored_row* r) {
   if (2 * (accesses_.size() + 1) > table_.size()) fill_table(2 * table_.size());
   access fresh{};
   fresh.of = r;
@@ -414,7 +367,7 @@ std::uint32_t transaction_core::note(stored_row* r) {
   return at - 1;
 }
 
-void transaction_core::copy_row(access& a) {
+void attempt::copy_row(access& a) {
   const std::size_t bytes = a.of->of->row_bytes();
   if (a.copy == nullptr) a.copy = memory_.take(bytes);
   backoff pause;
@@ -433,7 +386,7 @@ void transaction_core::copy_row(access& a) {
   a.read = true;
 }
 
-void transaction_core::lock_or_copy(std::uint32_t at, intent i) {
+void attempt::lock_or_copy(std::uint32_t at, intent i) {
   access& a = accesses_[at];
   if (locks())
     lock(*a.of->lock, a.held, mode_of(i));
@@ -441,14 +394,14 @@ void transaction_core::lock_or_copy(std::uint32_t at, intent i) {
     copy_row(a);
 }
 
-std::uint32_t transaction_core::read(stored_row* r, intent i) {
+std::uint32_t attempt::read(stored_row* r, intent i) {
   std::uint32_t at = known(r);
   if (at == none) at = note(r);
   lock_or_copy(at, i);
   return at;
 }
 
-void transaction_core::make_writable(const found& one) {
+void attempt::make_writable(const found& one) {
   if (!one) throw std::logic_error("oltp: there is no row to change; look whether find() has found one");
   // As pointers: a size would be a division.
   access* const known_access = accesses_.data() + one.access;
@@ -469,15 +422,14 @@ void transaction_core::make_writable(const found& one) {
 }
 
 /// Whether there is such a row for this attempt.
-bool transaction_core::is_there(const access& a) const noexcept {
+bool attempt::is_there(const access& a) const noexcept {
   if (a.erased) return false;
   if (a.inserted) return true;
   return locks() ? a.of->live.load(std::memory_order_relaxed)  // relaxed: under its lock
                  : a.read && (a.number & row_lock::absent) == 0;
 }
 
-transaction_core::found transaction_core::find(index_base& in, std::uint64_t key, intent i,
-                                               intent if_absent) {
+found attempt::find(index_base& in, std::uint64_t key, intent i, intent if_absent) {
   require_own(in.domain(), in.name());
   while (true) {
     const std::uint64_t left = in.left().count();
@@ -495,8 +447,8 @@ transaction_core::found transaction_core::find(index_base& in, std::uint64_t key
   }
 }
 
-void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t> keys,
-                                  std::span<found> results, intent i) {
+void attempt::find_batch(index_base& in, std::span<const std::uint64_t> keys, std::span<found> results,
+                         intent i) {
   require_own(in.domain(), in.name());
   std::array<stored_row*, together_most> rows;
   {
@@ -520,8 +472,8 @@ void transaction_core::find_batch(index_base& in, std::span<const std::uint64_t>
 }
 
 /// Makes sure that the key stays absent; `seen` is what the index has under it, of no use. False if it has something else now.
-bool transaction_core::confirms_absence(index_base& in, std::uint64_t key, stored_row* seen,
-                                        std::uint64_t left, intent i) {
+bool attempt::confirms_absence(index_base& in, std::uint64_t key, stored_row* seen, std::uint64_t left,
+                               intent i) {
   if (!locks()) {
     const std::size_t base = part_.size();
     if (seen != nullptr) part_.push_back({key, seen});
@@ -558,8 +510,8 @@ void look_at(const index_base& in, std::uint64_t from, bool few, Look&& look) {
 
 }  // namespace
 
-transaction_core::part_end transaction_core::collect(index_base& in, std::uint64_t from, std::uint64_t to,
-                                                     std::size_t at_once, std::vector<part_entry>& into) {
+attempt::part_end attempt::collect(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t at_once,
+                                   std::vector<part_entry>& into) {
   const index_time counted(*this);
   part_end at{true, nullptr};
   const std::size_t base = into.size();
@@ -581,8 +533,8 @@ transaction_core::part_end transaction_core::collect(index_base& in, std::uint64
   return at;
 }
 
-transaction_core::range_read transaction_core::read_range(index_base& in, std::uint64_t from,
-                                                          std::uint64_t to, intent i, std::size_t at_once) {
+attempt::range_read attempt::read_range(index_base& in, std::uint64_t from, std::uint64_t to, intent i,
+                                        std::size_t at_once) {
   require_own(in.domain(), in.name());
   const std::size_t base = part_.size();
   if (locks()) reads_gaps(in);
@@ -613,8 +565,8 @@ transaction_core::range_read transaction_core::read_range(index_base& in, std::u
 }
 
 /// Silo: the rows of others in the range, to compare at the commit.
-void transaction_core::note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left,
-                                  std::size_t base) {
+void attempt::note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left,
+                         std::size_t base) {
   const std::size_t first = range_rows_.size();
   for (std::size_t n = base; n < part_.size(); ++n) {
     const access& a = accesses_[known(part_[n].of)];
@@ -625,20 +577,19 @@ void transaction_core::note_range(index_base& in, std::uint64_t from, std::uint6
 }
 
 /// The row that an index has under a key; none if it had the key, or will have it.
-transaction_core::found transaction_core::seen(const index_base& in, std::uint64_t key,
-                                               std::uint32_t at) const {
+found attempt::seen(const index_base& in, std::uint64_t key, std::uint32_t at) const {
   const access& a = accesses_[at];
   if (!is_there(a) || in.key_of(contents(a)) != key) return {};
   return {contents(a), at};
 }
 
 /// Whether the attempt has put the row, one of others, under this key.
-bool transaction_core::has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept {
+bool attempt::has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept {
   return a.writes && change_of(in, key, a, true) != none;
 }
 
 /// Several attempts under Silo may have put a row under one key, or it stays there for want of memory.
-void transaction_core::drop_duplicates(index_base& in, std::size_t base) {
+void attempt::drop_duplicates(index_base& in, std::size_t base) {
   // relaxed: a row that was left over since then is no duplicate before its next change.
   if (in.is_unique() || (locks() && shared_.left_over.load(std::memory_order_relaxed) == nullptr)) return;
   const auto first = part_.begin() + static_cast<std::ptrdiff_t>(base);
@@ -652,12 +603,12 @@ void transaction_core::drop_duplicates(index_base& in, std::size_t base) {
 
 // Changes ------------------------------------------------------------------------------------------------------------
 
-void transaction_core::note_keys(std::uint32_t at) {
+void attempt::note_keys(std::uint32_t at) {
   const access& a = accesses_[at];
   for (const auto& in : a.of->of->indexes()) keys_.emplace_back(in.get(), in->key_of(contents(a)));
 }
 
-void transaction_core::follow_keys(std::uint32_t at, std::size_t keys) {
+void attempt::follow_keys(std::uint32_t at, std::size_t keys) {
   stored_row* const r = accesses_[at].of;
   for (std::size_t n = keys; n < keys_.size(); ++n) {
     const auto [in, former] = keys_[n];
@@ -673,7 +624,7 @@ void transaction_core::follow_keys(std::uint32_t at, std::size_t keys) {
   }
 }
 
-void transaction_core::erase(const found& one) {
+void attempt::erase(const found& one) {
   whole([&] {
     make_writable(one);
     for (const auto& in : accesses_[one.access].of->of->indexes())
@@ -682,11 +633,11 @@ void transaction_core::erase(const found& one) {
   });
 }
 
-bool transaction_core::insert(table_base& into, const std::byte* data) {
+bool attempt::insert(table_base& into, const std::byte* data) {
   return whole([&] { return insert_row(into, data); });
 }
 
-bool transaction_core::insert_row(table_base& into, const std::byte* data) {
+bool attempt::insert_row(table_base& into, const std::byte* data) {
   require_own(into.domain(), into.name());
   // Over a row that this attempt has erased: that row comes to life again.
   if (has_erased_) {
@@ -727,7 +678,7 @@ bool transaction_core::insert_row(table_base& into, const std::byte* data) {
 
 /// Puts the row into all indexes. False if a unique one has its key: then the row is erased again. What it has put in is
 /// taken out at once, so that another row may have those keys in this transaction; what was there before stays to the commit.
-bool transaction_core::link_all(table_base& into, const std::byte* data, std::uint32_t at) {
+bool attempt::link_all(table_base& into, const std::byte* data, std::uint32_t at) {
   const std::size_t base = changes_.size();
   for (const auto& in : into.indexes()) {
     if (link(*in, in->key_of(data), at)) continue;
@@ -751,15 +702,15 @@ bool transaction_core::link_all(table_base& into, const std::byte* data, std::ui
   return true;
 }
 
-void transaction_core::note_change(index_base& in, std::uint64_t key, std::uint32_t at, bool inserted) {
+void attempt::note_change(index_base& in, std::uint64_t key, std::uint32_t at, bool inserted) {
   access& a = accesses_[at];
   changes_.push_back({&in, key, a.of, inserted, a.last_change});
   a.last_change = static_cast<std::uint32_t>(changes_.size() - 1);
 }
 
 /// Where it is in changes_; none if there is no such change.
-std::uint32_t transaction_core::change_of(const index_base& in, std::uint64_t key, const access& a,
-                                          bool inserted) const noexcept {
+std::uint32_t attempt::change_of(const index_base& in, std::uint64_t key, const access& a,
+                                 bool inserted) const noexcept {
   std::uint32_t at = a.last_change;
   while (at != none &&
          (changes_[at].in != &in || changes_[at].key != key || changes_[at].inserted != inserted))
@@ -767,7 +718,7 @@ std::uint32_t transaction_core::change_of(const index_base& in, std::uint64_t ke
   return at;
 }
 
-bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at) {
+bool attempt::link(index_base& in, std::uint64_t key, std::uint32_t at) {
   stored_row* const r = accesses_[at].of;
   // It is there still, and was to be removed.
   if (const std::uint32_t removal = change_of(in, key, accesses_[at], false); removal != none) {
@@ -816,7 +767,7 @@ bool transaction_core::link(index_base& in, std::uint64_t key, std::uint32_t at)
 }
 
 /// Silo: a row is under a key that it does not have. With precedence, until it changes or leaves the index.
-void transaction_core::wait_for_transit(const access& a, backoff& pause) {
+void attempt::wait_for_transit(const access& a, backoff& pause) {
   if (!may_wait()) give_up(abort_reason::key_in_transit);
   // A lock is of its commit, or of its removal.
   if (!a.inserted && (a.of->lock->number() & ~row_lock::locked) != a.number)
@@ -826,7 +777,7 @@ void transaction_core::wait_for_transit(const access& a, backoff& pause) {
 
 /// A row of a unique index stayed under a key that it no longer has, for want of memory. It leaves it now, unless it has
 /// it again.
-void transaction_core::remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at) {
+void attempt::remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at) {
   stored_row* const r = accesses_[at].of;
   if (locks()) {
     // Exclusive: no other transaction is about to give it the key.
@@ -839,7 +790,7 @@ void transaction_core::remove_left_over(index_base& in, std::uint64_t key, std::
 }
 
 /// Silo: unless the row has the key again. Attempts that are about to give it the key do not commit.
-void transaction_core::remove_and_unlock(index_base& in, std::uint64_t key, stored_row* r) {
+void attempt::remove_and_unlock(index_base& in, std::uint64_t key, stored_row* r) {
   std::uint64_t number = r->lock->number() & ~row_lock::locked;
   try {
     if ((number & row_lock::absent) != 0 || in.key_of(r->data) != key) {
@@ -855,7 +806,7 @@ void transaction_core::remove_and_unlock(index_base& in, std::uint64_t key, stor
 }
 
 /// Where no other transaction reads gaps of the index. False otherwise, and if the index is unique and has the key.
-bool transaction_core::link_unwatched(index_base& in, std::uint64_t key, std::uint32_t at) {
+bool attempt::link_unwatched(index_base& in, std::uint64_t key, std::uint32_t at) {
   if (others_read_gaps(in)) return false;
   stored_row* const r = accesses_[at].of;
   {
@@ -873,8 +824,8 @@ bool transaction_core::link_unwatched(index_base& in, std::uint64_t key, std::ui
 }
 
 /// With the gap before that entry locked for the moment. False if it has changed.
-bool transaction_core::link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
-                                   stored_row* r) {
+bool attempt::link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
+                          stored_row* r) {
   row_lock& gap = behind.of != nullptr ? *behind.of->lock : in.end_lock();
   lock_mode before = lock_mode::none;
   if (behind.of != nullptr) {
@@ -887,7 +838,7 @@ bool transaction_core::link_before(index_base& in, const index_base::entry_of_ro
   lock_mode held = before;
   lock(gap, held, lock_mode::exclusive);
   struct restored {
-    transaction_core& t;
+    attempt& t;
     row_lock& gap;
     lock_mode before;
     ~restored() {
@@ -904,7 +855,7 @@ bool transaction_core::link_before(index_base& in, const index_base::entry_of_ro
 
 // Silo's commit ------------------------------------------------------------------------------------------------------
 
-void transaction_core::commit_silo() {
+void attempt::commit_silo() {
   writes_.clear();
   for (std::uint32_t i = 0; i < accesses_.size(); ++i) {
     if (accesses_[i].writes || accesses_[i].inserted) writes_.push_back(i);
@@ -950,7 +901,7 @@ void transaction_core::commit_silo() {
     shared_.epoch.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number
 }
 
-void transaction_core::install() noexcept {
+void attempt::install() noexcept {
   std::atomic_thread_fence(std::memory_order_release);
   for (const std::uint32_t w : writes_) {
     const access& a = accesses_[w];
@@ -959,13 +910,13 @@ void transaction_core::install() noexcept {
   }
 }
 
-bool transaction_core::is_sound() {
+bool attempt::is_sound() {
   // The program has caught the end of the attempt, and has thrown another exception.
   if (doomed_ && *doomed_ != abort_reason::rolled_back) return false;
   return locks() || (reads_hold(false) && ranges_hold(false));
 }
 
-bool transaction_core::reads_hold(bool locked) const noexcept {
+bool attempt::reads_hold(bool locked) const noexcept {
   return std::all_of(accesses_.begin(), accesses_.end(), [locked](const access& a) {
     if (!a.read) return true;
     const std::uint64_t now = a.of->lock->number();
@@ -973,7 +924,7 @@ bool transaction_core::reads_hold(bool locked) const noexcept {
   });
 }
 
-bool transaction_core::ranges_hold(bool locked) {
+bool attempt::ranges_hold(bool locked) {
   for (const range& one : ranges_) {
     std::size_t n = 0;
     bool same = true;

@@ -1,10 +1,12 @@
-#include "espalier/oltp/table.hpp"
+#include "espalier/oltp/engine/table_base.hpp"
 
 #include <cstring>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <utility>
+
+#include "espalier/oltp/row.hpp"
 
 namespace espalier::oltp {
 

@@ -1,4 +1,4 @@
-#include "espalier/oltp/index.hpp"
+#include "espalier/oltp/engine/index_base.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -1,0 +1,198 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/catalog/any_map.hpp"
+#include "espalier/memory/any_placement.hpp"
+#include "espalier/oltp/engine/row_lock.hpp"
+#include "espalier/reclaim/epoch.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+
+// An index of a table: a map of the catalogue from keys to rows. It may be unique, or a multimap: then a key leads to the head
+// of a list of rows, under a table of locks, as in the database of the ATC 2018 study. So it needs nothing of the map but
+// find, lower_bound, insert, erase and scan.
+//
+// An index knows nothing of transactions: attempt.cpp locks and validates what they read in it.
+
+namespace espalier::oltp {
+
+enum class uniqueness : bool { many, unique };
+
+/// The key of a row in an index.
+using key_function = std::uint64_t (*)(const std::byte* row);
+
+/// The memory and the reclamation that the indexes of a database share.
+struct index_resources {
+  any_placement placement;
+  epoch_domain* domain;
+};
+[[nodiscard]] inline any_map_options options_for(std::string_view map, const index_resources& from) {
+  if (!any_map_takes_placement(map)) return {std::nullopt, from.domain};
+  return {from.placement, from.domain};
+}
+
+/// The keys that rows have left lately. By them a transaction under Silo learns that a row has come into a range and has left
+/// it between two looks.
+///
+/// Orderings
+///   (1) note (release) -> count (acquire): a transaction that does not see the row any more sees the key that it has left.
+class departures {
+ public:
+  [[nodiscard]] std::uint64_t count() const noexcept {
+    return count_.load(std::memory_order_acquire);  // order (1): count, acquire
+  }
+  void note(std::uint64_t key) noexcept {
+    const lock_guard hold(latch_);
+    // relaxed: the latch guards writes.
+    const std::uint64_t now = count_.load(std::memory_order_relaxed);
+    keys_[now % keys_.size()].store(key, std::memory_order_release);
+    count_.store(now + 1, std::memory_order_release);  // order (1): note, release
+  }
+  /// Whether a row may have left a key of the range since the count was this one.
+  [[nodiscard]] bool any_since(std::uint64_t count_then, std::uint64_t from,
+                               std::uint64_t to) const noexcept {
+    const std::uint64_t now = count();
+    if (now - count_then >= keys_.size()) return true;
+    for (std::uint64_t n = count_then; n != now; ++n) {
+      // acquire: a key of a later round comes with a count that shows it.
+      const std::uint64_t key = keys_[n % keys_.size()].load(std::memory_order_acquire);
+      if (key >= from && key <= to) return true;
+    }
+    // relaxed: the keys were read before; one that was overwritten is one too many.
+    return count_.load(std::memory_order_relaxed) - count_then >= keys_.size();
+  }
+
+ private:
+  ttas_lock latch_;
+  std::atomic<std::uint64_t> count_{0};
+  std::array<std::atomic<std::uint64_t>, 1024> keys_{};
+};
+
+class index_base {
+ public:
+  index_base(std::string_view map, std::string name, uniqueness kind, key_function key, index_resources from)
+      : name_(std::move(name)),
+        kind_(kind),
+        key_(key),
+        from_(std::move(from)),
+        map_(map, options_for(map, from_)) {}
+  index_base(const index_base&) = delete;
+  index_base& operator=(const index_base&) = delete;
+  ~index_base();
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// The database's.
+  [[nodiscard]] const epoch_domain& domain() const noexcept { return *from_.domain; }
+  [[nodiscard]] bool is_unique() const noexcept { return kind_ == uniqueness::unique; }
+  [[nodiscard]] std::uint64_t key_of(const std::byte* data) const { return key_(data); }
+  [[nodiscard]] const any_map& map() const noexcept { return map_; }
+  /// The lock of the gap behind the last key.
+  [[nodiscard]] row_lock& end_lock() noexcept { return end_; }
+  [[nodiscard]] departures& left() noexcept { return left_; }
+  /// How many transactions read gaps: ranges, or that a key is absent.
+  [[nodiscard]] std::atomic<std::uint32_t>& gap_readers() noexcept { return gap_readers_.value; }
+
+  // The calling thread is pinned in the domain.
+
+  /// Of a unique index: the row.
+  [[nodiscard]] stored_row* find(std::uint64_t key) const {
+    const auto found = map_.find(key);
+    return found ? to_row(*found) : nullptr;
+  }
+  /// results[i] is that of find(keys[i]); for at most together_most keys.
+  void find_batch(std::span<const std::uint64_t> keys, std::span<stored_row*> results) const;
+  /// False if the index is unique and has the key. Throws std::bad_alloc, with the index unchanged.
+  bool insert(std::uint64_t key, stored_row* r);
+  /// Removes this row under this key, if it is there. Amortised, it takes no longer where the key has many rows. Throws
+  /// std::bad_alloc, with the index unchanged.
+  void remove(epoch_domain::guard& pinned, std::uint64_t key, stored_row* r);
+  /// Calls visit(key, row) in the order of the keys, from this one on, until it returns false. Rows of one key come in no
+  /// particular order: attempts put them in, and no attempt knows whether it will commit, or when.
+  template <class Visit>
+  void scan(std::uint64_t from, Visit&& visit) const {
+    map_.scan(from, [&](std::uint64_t key, std::uint64_t word) {
+      if (is_unique()) return visit(key, to_row(word));
+      // order (1): first, next, acquire
+      for (const entry* e = to_list(word)->first.load(std::memory_order_acquire); e != nullptr;
+           e = e->next.load(std::memory_order_acquire)) {
+        if (!visit(key, e->to)) return false;
+      }
+      return true;
+    });
+  }
+  struct entry_of_row {
+    std::uint64_t key = 0;
+    stored_row* of = nullptr;  ///< null: there is none
+    friend bool operator==(const entry_of_row&, const entry_of_row&) = default;
+  };
+  /// The first row whose key is not smaller: an insert of the key would come before it.
+  [[nodiscard]] entry_of_row first_from(std::uint64_t key) const {
+    while (const auto at = map_.lower_bound(key)) {
+      if (is_unique()) return {at->key, to_row(at->value)};
+      // order (1): first, acquire
+      if (const entry* const e = to_list(at->value)->first.load(std::memory_order_acquire))
+        return {at->key, e->to};
+      // Its last row has left, and the list is about to.
+      if (at->key == ~std::uint64_t{0}) break;
+      key = at->key + 1;
+    }
+    return {};
+  }
+
+ private:
+  // Orderings
+  //   (1) link (release) -> first, next (acquire): a reader sees the entry made.
+  struct entry {
+    stored_row* to;
+    std::atomic<entry*> next{nullptr};
+  };
+  /// Of a longer list a removal remembers where each row is.
+  static constexpr std::size_t long_walk = 32;
+  /// What leads to an entry: the next one's of another, or the first one's of the list.
+  using link = std::atomic<entry*>;
+  class link_set;
+  struct list {
+    link first{nullptr};
+    std::unique_ptr<link_set>
+        known;  ///< null: a short list, or one of which few rows have left. The lock guards it
+  };
+  static_assert(sizeof(std::uint64_t) == sizeof(void*));
+
+  static stored_row* to_row(std::uint64_t word) noexcept { return reinterpret_cast<stored_row*>(word); }
+  static list* to_list(std::uint64_t word) noexcept { return reinterpret_cast<list*>(word); }
+  static std::uint64_t to_word(const void* p) noexcept { return reinterpret_cast<std::uint64_t>(p); }
+
+  [[nodiscard]] ttas_lock& lock_of(std::uint64_t key) noexcept {
+    return locks_[(key * 0x9E3779B97F4A7C15U) >> 56];
+  }
+  [[nodiscard]] link* link_to(list& all, const stored_row* r);
+  template <class T>
+  [[nodiscard]] T* create(memory_role role);
+  template <class T>
+  void destroy(T* one, memory_role role) noexcept;
+  template <class T>
+  void retire(epoch_domain::guard& pinned, T* one) noexcept;
+
+  std::string name_;
+  uniqueness kind_;
+  key_function key_;
+  index_resources from_;
+  any_map map_;
+  row_lock end_;
+  departures left_;
+  hw::padded<std::atomic<std::uint32_t>> gap_readers_{};
+  std::array<ttas_lock, 256> locks_;
+};
+
+}  // namespace espalier::oltp

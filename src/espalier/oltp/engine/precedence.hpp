@@ -1,0 +1,52 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "espalier/hw/thread_slot.hpp"
+#include "espalier/oltp/engine/row_lock.hpp"
+
+// Which transaction is before which: by age, and at most one of a database by precedence.
+
+namespace espalier::oltp {
+
+/// The age of a transaction that begins at this time in the thread with this slot, after one of this age: a smaller one is
+/// older. No two are equal. 52 bits have the time in 256 ticks: they last for 12 years at 3 GHz.
+[[nodiscard]] constexpr std::uint64_t age_at(std::uint64_t ticks, std::uint32_t slot,
+                                             std::uint64_t former) noexcept {
+  return std::max(ticks / 256 * hw::max_thread_slots + slot, former + hw::max_thread_slots);
+}
+
+/// Which transaction of a database is before all others: at most one.
+///
+/// Orderings
+///   (1) release (release) -> try_take (acquire): one transaction has precedence after the other.
+class precedence {
+ public:
+  [[nodiscard]] bool is_taken() const noexcept {
+    return taken_.load(std::memory_order_relaxed);  // relaxed: a hint
+  }
+  /// For one that asks until it gets it. False while another one has it, or an older one asks for it.
+  [[nodiscard]] bool try_take(std::uint64_t age) noexcept {
+    // relaxed: the oldest one asks again.
+    std::uint64_t oldest = asks_.load(std::memory_order_relaxed);
+    while (age < oldest && !asks_.compare_exchange_weak(oldest, age, std::memory_order_relaxed)) {
+    }
+    // order (1): try_take, acquire
+    if (oldest < age || taken_.load(std::memory_order_relaxed) ||
+        taken_.exchange(true, std::memory_order_acquire))
+      return false;
+    asks_.compare_exchange_strong(age, no_age, std::memory_order_relaxed);
+    return true;
+  }
+  void release() noexcept { taken_.store(false, std::memory_order_release); }  // order (1): release, release
+  /// In a child of fork(): of a thread that it does not have.
+  void forget_requests() noexcept { asks_.store(no_age, std::memory_order_relaxed); }  // relaxed: it is alone
+
+ private:
+  std::atomic<std::uint64_t> asks_{no_age};  ///< the oldest that asks
+  std::atomic<bool> taken_{false};
+};
+
+}  // namespace espalier::oltp
