@@ -32,7 +32,7 @@ bool is_set(const std::atomic<bool>* flag) {
 double index_bytes_a_key(const espalier::oltp::database_options& o) {
   constexpr std::uint64_t keys = 50'000;
   const any_placement arena(o.index_placement);
-  any_map sample(o.map, espalier::oltp::options_for(o.map, {arena, nullptr}));
+  any_map sample(o.map, espalier::oltp::engine::options_for(o.map, arena, nullptr));
   const auto used = [&] {
     return arena.usage().bytes_in_use + (any_map_takes_placement(o.map) ? 0 : sample.usage().bytes_in_use);
   };
@@ -77,7 +77,7 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
   std::uint64_t keys = 0;
   for (const benchmark::rows& r : b.expected_rows()) {
     const auto count = static_cast<double>(r.count);
-    forecast += count * static_cast<double>(held(sizeof(espalier::oltp::stored_row)) +
+    forecast += count * static_cast<double>(held(sizeof(espalier::oltp::engine::stored_row)) +
                                             held(engine.lock_bytes) + held(r.bytes));
     forecast += count * r.indexes * a_key;
     keys += r.count * r.indexes;

@@ -370,11 +370,11 @@ TEST(transactions, that_begin_later_are_younger_for_years) {
   constexpr std::uint64_t day = std::uint64_t{3'000'000'000} * 24 * 3600;
   std::uint64_t former = 0;
   for (const std::uint64_t days : {1U, 2U, 17U, 18U, 36U, 365U, 1000U, 4000U}) {
-    const std::uint64_t one = age_at(days * day, 7, 0);
+    const std::uint64_t one = engine::age_at(days * day, 7, 0);
     EXPECT_LT(former, one) << days;
-    EXPECT_LT(one, age_at(days * day, 8, 0)) << days;
-    EXPECT_LT(one, age_at(days * day, 7, one)) << "in the same moment, after " << days;
-    EXPECT_NE(age_at(days * day, 7, one), age_at(days * day, 8, one - 1)) << days;
+    EXPECT_LT(one, engine::age_at(days * day, 8, 0)) << days;
+    EXPECT_LT(one, engine::age_at(days * day, 7, one)) << "in the same moment, after " << days;
+    EXPECT_NE(engine::age_at(days * day, 7, one), engine::age_at(days * day, 8, one - 1)) << days;
     former = one;
   }
 }
@@ -704,7 +704,7 @@ TEST(placements, give_each_role_an_arena_that_all_indexes_share) {
   EXPECT_TRUE(seen.contains(memory_role::other)) << "the lists of the index by group";
   EXPECT_EQ(seen.contains(memory_role::descriptor), has_descriptors);
 
-  const auto pages_of_nodes = [&](const index_base& in) {
+  const auto pages_of_nodes = [&](const engine::index_base& in) {
     std::set<std::uintptr_t> pages;
     in.map().visit_nodes([&](const void* memory, std::size_t, memory_role role) {
       if (role == memory_role::node || role == memory_role::leaf) pages.insert(page_of(memory));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "espalier/oltp/database.hpp"
-#include "oltp/engine.hpp"
+#include "oltp/protocol_and_map.hpp"
 #include "oltp/registers.hpp"
 #include "oltp/serializability.hpp"
 #include "support/environment.hpp"
@@ -21,7 +21,7 @@
 namespace espalier::test {
 namespace {
 
-class histories : public testing::TestWithParam<oltp::engine> {};
+class histories : public testing::TestWithParam<oltp::protocol_and_map> {};
 
 constexpr unsigned threads = 3;
 using by_thread = std::array<std::vector<committed>, threads>;

@@ -95,7 +95,7 @@ class registers {
       did.thread = thread;
       steps(t, did);
     });
-    did.epoch = database_.last_number() >> oltp::shared_state::epoch_bit;
+    did.epoch = database_.last_number() >> oltp::engine::shared_state::epoch_bit;
     return did;
   }
   /// What is wrong with the history of some threads, or nothing. To be asked at the end.

@@ -28,6 +28,11 @@
 namespace espalier::oltp {
 namespace {
 
+using engine::age_of_precedence;
+using engine::lock_answer;
+using engine::lock_mode;
+using engine::no_wait_lock;
+using engine::wait_die_lock;
 using test::on_threads;
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
@@ -357,14 +362,14 @@ TEST_P(databases, try_again_where_a_function_rolls_back_for_what_was_never_there
 TEST(silo, ignores_what_an_attempt_throws_that_saw_half_of_a_commit) {
   shop s({.by = protocol::silo});
   s.fill(1, 1);
-  row_lock& lock = *s.items.primary().find(1)->lock;
+  engine::silo_lock& lock = s.items.primary().find(1)->lock->silo;
   int attempts = 0;
   EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
     t.update(s.items, 1, [](item& i) { ++i.amount; });
     if (++attempts > 1) return;
     // As of a commit that will write this row. It ends when the exception has been looked at.
-    EXPECT_TRUE(lock.try_lock_number());
-    throw std::shared_ptr<row_lock>(&lock, [](row_lock* l) { l->unlock_number(); });
+    EXPECT_TRUE(lock.try_lock());
+    throw std::shared_ptr<engine::silo_lock>(&lock, [](engine::silo_lock* l) { l->unlock(); });
   }));
   EXPECT_EQ(attempts, 2);
   EXPECT_EQ(contents(s)[0][0].amount, 1);
@@ -382,66 +387,66 @@ TEST_P(databases, insert_behind_the_first_row_of_a_range) {
 
 // Readers that take a row from each other, each younger than the writer, do not keep it for ever.
 TEST(wait_die, lets_a_writer_come_between_younger_readers) {
-  row_lock l;
+  wait_die_lock l;
   const auto request = [&](lock_mode wanted, std::uint64_t age) {
     return l.request(wanted, lock_mode::none, age);
   };
   ASSERT_EQ(request(lock_mode::shared, 1), lock_answer::granted);
   ASSERT_EQ(request(lock_mode::shared, 4), lock_answer::granted);
-  l.release_requested(lock_mode::shared);  // the oldest one's
+  l.release(lock_mode::shared);  // the oldest one's
   EXPECT_EQ(request(lock_mode::exclusive, 2), lock_answer::die) << "the lock may have the oldest one still";
   EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::die) << "it is younger than one that was turned away";
   EXPECT_EQ(request(lock_mode::exclusive, 3), lock_answer::die);
   EXPECT_EQ(request(lock_mode::shared, 1), lock_answer::granted) << "it is older than that one";
-  l.release_requested(lock_mode::shared);
+  l.release(lock_mode::shared);
   EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::die);
-  l.release_requested(lock_mode::shared);
+  l.release(lock_mode::shared);
   EXPECT_EQ(request(lock_mode::exclusive, 2), lock_answer::granted);
   EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::die);
-  l.release_requested(lock_mode::exclusive);
+  l.release(lock_mode::exclusive);
   EXPECT_EQ(request(lock_mode::shared, 5), lock_answer::granted);
 }
 
 // A reader that wants to write waits for younger ones, and keeps others out meanwhile.
 TEST(wait_die, lets_the_oldest_reader_write) {
-  row_lock l;
+  wait_die_lock l;
   for (const std::uint64_t age : {2U, 3U, 4U})
     ASSERT_EQ(l.request(lock_mode::shared, lock_mode::none, age), lock_answer::granted);
   EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::shared, 3), lock_answer::die)
       << "it waits for an older one";
   EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::shared, 2), lock_answer::wait);
   EXPECT_EQ(l.request(lock_mode::shared, lock_mode::none, 5), lock_answer::die);
-  l.release_requested(lock_mode::shared);
+  l.release(lock_mode::shared);
   EXPECT_EQ(l.request(lock_mode::shared, lock_mode::none, 5), lock_answer::die);
   EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::shared, 2), lock_answer::wait);
   EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::none, 1), lock_answer::wait)
       << "for the oldest reader";
-  l.release_requested(lock_mode::shared);
+  l.release(lock_mode::shared);
   EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::shared, 2), lock_answer::granted);
-  l.release_requested(lock_mode::exclusive);
+  l.release(lock_mode::exclusive);
   EXPECT_EQ(l.request(lock_mode::shared, lock_mode::none, 5), lock_answer::die) << "an older one waits still";
   EXPECT_EQ(l.request(lock_mode::exclusive, lock_mode::none, 1), lock_answer::granted);
 }
 
 // Where the age of the last one that had precedence is in the lock still.
 TEST(wait_die, lets_the_one_with_precedence_wait) {
-  row_lock l;
+  wait_die_lock l;
   const auto first = [&](lock_mode wanted, lock_mode held) {
     return l.request(wanted, held, age_of_precedence);
   };
   ASSERT_EQ(first(lock_mode::shared, lock_mode::none), lock_answer::granted);
   ASSERT_EQ(l.request(lock_mode::shared, lock_mode::none, 1), lock_answer::granted);
-  l.release_requested(lock_mode::shared);
+  l.release(lock_mode::shared);
   EXPECT_EQ(first(lock_mode::exclusive, lock_mode::none), lock_answer::wait);
   EXPECT_EQ(first(lock_mode::shared, lock_mode::none), lock_answer::granted);
   EXPECT_EQ(first(lock_mode::exclusive, lock_mode::shared), lock_answer::wait);
-  l.release_requested(lock_mode::shared);
+  l.release(lock_mode::shared);
   EXPECT_EQ(first(lock_mode::exclusive, lock_mode::shared), lock_answer::granted);
 }
 
 TEST(no_wait, reserves_a_lock_for_the_one_with_precedence) {
   for (const lock_mode held : {lock_mode::none, lock_mode::shared}) {
-    row_lock l;
+    no_wait_lock l;
     if (held == lock_mode::shared) {
       ASSERT_TRUE(l.try_shared());
     }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "espalier/oltp/database.hpp"
-#include "oltp/engine.hpp"
+#include "oltp/protocol_and_map.hpp"
 
 // A database of one table, and the fixture that has it with each protocol and with some maps.
 
@@ -76,7 +76,7 @@ inline std::vector<std::vector<item>> contents(shop& s) {
   return all;
 }
 
-class databases : public testing::TestWithParam<engine> {
+class databases : public testing::TestWithParam<protocol_and_map> {
  protected:
   static database_options options() { return options_of(GetParam(), 2); }
   shop s{options()};

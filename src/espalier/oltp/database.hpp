@@ -60,12 +60,12 @@ struct database_options {
   bool one_placement = false;
   any_placement::recording recording = any_placement::recording::off;
   /// Bytes of a row's lock: 48, or more to pad it.
-  std::size_t lock_bytes = sizeof(row_lock);
-  /// Of so many transactions one is timed; 0: none.
+  std::size_t lock_bytes = least_lock_bytes;
+  /// One transaction in this many of a thread is timed; 0: none.
   unsigned sample_every = 0;
-  /// Under Silo: of so many commits of a thread one begins an epoch. Not 0.
+  /// Under Silo: one commit in this many of a thread begins an epoch. Not 0.
   unsigned commits_per_epoch = 256;
-  /// After so many attempts in vain a transaction takes precedence over all others: protocol.hpp, Progress.
+  /// After this many attempts in vain a transaction takes precedence over all others: protocol.hpp, Progress.
   unsigned precedence_after = 100;
 };
 
@@ -86,13 +86,10 @@ class database {
   template <class Row, class Key>
   table<Row>& create_table(std::string name, Key /*key*/, const schema<Row>& columns = {}) {
     require_new(name);
-    auto fresh =
-        std::make_unique<owned<Row>>(std::move(name), options_.lock_bytes, rows_, *shared_, options_.map,
-                                     index_resources{indexes_, &shared_->domain}, columns.columns());
-    fresh->it.template add<Key>("primary", uniqueness::unique);
-    table<Row>& made = fresh->it;
+    std::unique_ptr<table<Row>> fresh(new table<Row>(std::move(name), *shared_, columns.columns()));
+    fresh->template add<Key>("primary", uniqueness::unique);
     tables_.push_back(std::move(fresh));
-    return made;
+    return static_cast<table<Row>&>(*tables_.back());
   }
 
   /// The primary key is a member of the row: create_table<&account::id>("accounts").
@@ -122,88 +119,66 @@ class database {
   /// Sums over threads. Any thread may call it at any time. It is exact while no transaction runs; else it has of each thread
   /// numbers of late, which need not be of one moment.
   [[nodiscard]] transaction_counts counts() const;
-  /// Under Silo: the number of the calling thread's last commit, which has the epoch from bit shared_state::epoch_bit on.
+  /// Under Silo: the number of the calling thread's last commit, which has the epoch from bit engine::shared_state::epoch_bit on.
   [[nodiscard]] std::uint64_t last_number() const;
 
-  [[nodiscard]] memory_usage row_usage() const { return rows_.usage(); }
+  [[nodiscard]] memory_usage row_usage() const { return row_placement().usage(); }
   /// With that of maps that take no placement. With one placement for all: of such maps alone, since row_usage() has the rest.
   [[nodiscard]] memory_usage index_usage() const;
-  [[nodiscard]] const any_placement& row_placement() const noexcept { return rows_; }
-  [[nodiscard]] const any_placement& index_placement() const noexcept { return indexes_; }
+  [[nodiscard]] const any_placement& row_placement() const noexcept { return shared_->chosen.rows; }
+  [[nodiscard]] const any_placement& index_placement() const noexcept { return shared_->chosen.indexes; }
   /// Frees what erased rows have held, as far as running transactions permit. Not inside one.
   void collect() noexcept;
 
  private:
   struct session {
-    own_counts counts;
-    std::unique_ptr<attempt> core;  ///< of its thread alone; the counts are for others, too
-    std::uint64_t age = 0;
-    std::uint64_t transactions = 0;
+    engine::own_counts counts;
+    std::unique_ptr<engine::attempt> runs;  ///< of its thread alone; the counts are for others, too
 
     void recover_in_child(bool lost) noexcept {
-      if (lost && core != nullptr) core->forget_thread();
+      if (lost && runs != nullptr) runs->forget_thread();
     }
-  };
-  struct any_table {
-    any_table() = default;
-    any_table(const any_table&) = delete;
-    any_table& operator=(const any_table&) = delete;
-    virtual ~any_table() = default;
-    [[nodiscard]] virtual table_base& base() noexcept = 0;
-  };
-  template <class Row>
-  struct owned final : any_table {
-    template <class... Arguments>
-    explicit owned(Arguments&&... arguments) : it(std::forward<Arguments>(arguments)...) {}
-    [[nodiscard]] table_base& base() noexcept override { return it; }
-    table<Row> it;
   };
 
   /// Whether an attempt has committed.
   template <class Function>
   bool commits(Function&& function) {
     session& me = sessions_.local();
-    begin(me);
+    if (me.runs == nullptr) me.runs = engine::make_attempt(*shared_, me.counts);
+    engine::attempt& mine = *me.runs;
+    mine.begin_transaction();
     struct last_attempt {
-      attempt& of;
+      engine::attempt& of;
       ~last_attempt() { of.leave_precedence(); }
     };
-    const last_attempt ends{*me.core};
+    const last_attempt ends{mine};
     unsigned attempts = 0;
     for (backoff pause;; pause.wait()) {
-      start(me, attempts++);
+      mine.begin(attempts++);
       try {
-        transaction t(*me.core);
+        transaction t(mine);
         function(t);
-        me.core->commit();
+        mine.commit();
         return true;
       } catch (const restart& r) {
-        if (r.of != me.core.get()) {
-          me.core->roll_back(abort_reason::rolled_back);
+        if (r.of != &mine) {
+          mine.roll_back(abort_reason::rolled_back);
           throw;
         }
-        if (r.why == abort_reason::rolled_back) {
-          if (end_for_good(me)) return false;
-        } else {
-          me.core->roll_back(r.why);
-        }
+        if (r.why != abort_reason::rolled_back)
+          mine.roll_back(r.why);
+        else if (mine.end_for_good())
+          return false;
       } catch (...) {
-        if (end_for_good(me)) throw;
+        if (mine.end_for_good()) throw;
       }
     }
   }
   void require_new(const std::string& table_name) const;
-  void begin(session& me);
-  void start(session& me, unsigned attempts_before);
-  /// Rolls the attempt back that the program has ended. False if it may have seen what no transaction can, as under Silo: then
-  /// that was not the program's fault. Throws std::bad_alloc, when it is rolled back.
-  bool end_for_good(session& me);
 
   database_options options_;
-  any_placement rows_;
-  any_placement indexes_;
-  std::unique_ptr<shared_state> shared_;
-  std::vector<std::unique_ptr<any_table>> tables_;
+  std::unique_ptr<engine::shared_state> shared_;
+  std::vector<std::unique_ptr<engine::table_base>> tables_;
   mutable per_thread<session> sessions_;
 };
 

@@ -7,6 +7,8 @@
 
 namespace espalier::oltp {
 
+enum class uniqueness : bool { many, unique };
+
 /// A member of a row as its key.
 template <auto Member>
 struct member_key {
@@ -18,7 +20,7 @@ struct member_key {
 
 /// An index of a table with rows of this type.
 template <class Row>
-class table_index : public index_base {
+class table_index : public engine::index_base {
  public:
   using index_base::index_base;
 };

@@ -15,8 +15,13 @@ inline constexpr memory_role row_role = memory_role::program_1;
 inline constexpr memory_role lock_role = memory_role::program_2;
 inline constexpr memory_role data_role = memory_role::program_3;
 
+/// The room for the lock of a row, of any protocol. The database may have more.
+inline constexpr std::size_t least_lock_bytes = 48;
+
 /// What a transaction will do with a row that it reads, or in the place of one that it does not find.
 enum class intent : std::uint8_t { read, write };
+
+namespace engine {
 
 /// A row as an attempt sees it.
 struct found {
@@ -24,6 +29,8 @@ struct found {
   std::uint32_t access = 0;
   explicit operator bool() const noexcept { return data != nullptr; }
 };
+
+}  // namespace engine
 
 /// A row that a transaction has found, or none. Its contents stay as they are until the transaction changes them or ends. Where
 /// there is none, * and -> end a program that was built with assertions.
@@ -37,12 +44,12 @@ class found_row {
 
  private:
   friend class transaction;
-  explicit found_row(found f) noexcept : found_(f) {}
+  explicit found_row(engine::found f) noexcept : found_(f) {}
   const Row* get() const noexcept {
     assert(found_ && "oltp: there is no row; look whether find() has found one");
     return reinterpret_cast<const Row*>(found_.data);
   }
-  found found_;
+  engine::found found_;
 };
 template <class T>
 inline constexpr bool is_found_row = false;

@@ -1,15 +1,15 @@
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "espalier/oltp/engine/shared_state.hpp"
 #include "espalier/oltp/engine/table_base.hpp"
 #include "espalier/oltp/index.hpp"
 #include "espalier/oltp/schema.hpp"
@@ -17,19 +17,12 @@
 namespace espalier::oltp {
 
 template <class Row>
-class table : public table_base {
+class table : public engine::table_base {
   static_assert(std::is_trivially_copyable_v<Row>,
                 "a row is copied as bytes: it must be trivially copyable; use oltp::text<N> for characters");
   static_assert(alignof(Row) <= 8, "rows are aligned to 8 bytes");
 
  public:
-  table(std::string name, std::size_t lock_bytes, any_placement rows, shared_state& shared,
-        std::string_view map, index_resources for_indexes, std::vector<column> columns)
-      : table_base(std::move(name), sizeof(Row), lock_bytes, std::move(rows), shared.domain),
-        map_(map),
-        for_indexes_(std::move(for_indexes)),
-        columns_(std::move(columns)) {}
-
   /// Another index, of a table that is empty. The key of a row is key(row): a function without state whose result depends on
   /// the row alone. Throws std::logic_error if there are rows, std::invalid_argument if there is an index of this name (that of
   /// the primary one is "primary"), std::bad_alloc.
@@ -48,8 +41,9 @@ class table : public table_base {
   /// Calls visitor(row) for each row, in order. While no transaction runs.
   template <class Visitor>
   void for_each_at_rest(Visitor&& visitor) const {
-    primary().scan(0, [&](std::uint64_t, stored_row* r) {
-      if (is_there_at_rest(*r)) visitor(*reinterpret_cast<const Row*>(r->data));
+    primary().scan(0, [&](std::uint64_t, engine::stored_row* r) {
+      // relaxed: no other thread uses it.
+      if (r->live.load(std::memory_order_relaxed)) visitor(*reinterpret_cast<const Row*>(r->data));
       return true;
     });
   }
@@ -63,6 +57,8 @@ class table : public table_base {
 
  private:
   friend class database;
+  table(std::string name, engine::shared_state& shared, std::vector<column> columns)
+      : table_base(std::move(name), sizeof(Row), shared), columns_(std::move(columns)) {}
   template <class Key>
   table_index<Row>& add(std::string name, uniqueness kind) {
     static_assert(std::is_empty_v<Key> && std::is_default_constructible_v<Key>,
@@ -73,15 +69,13 @@ class table : public table_base {
         std::is_convertible_v<key_type, std::uint64_t> && !std::is_floating_point_v<key_type> &&
             sizeof(key_type) <= 8,
         "a key is a number of 64 bits; oltp::packed, hash_key and prefix_key make one of other columns");
-    const key_function of = [](const std::byte* data) -> std::uint64_t {
+    const engine::key_function of = [](const std::byte* data) -> std::uint64_t {
       return static_cast<std::uint64_t>(Key{}(*reinterpret_cast<const Row*>(data)));
     };
-    auto fresh = std::make_unique<table_index<Row>>(map_, std::move(name), kind, of, for_indexes_);
-    return static_cast<table_index<Row>&>(add_index(std::move(fresh)));
+    return static_cast<table_index<Row>&>(add_index(
+        std::make_unique<table_index<Row>>(std::move(name), kind == uniqueness::unique, of, shared())));
   }
 
-  std::string map_;
-  index_resources for_indexes_;
   std::vector<column> columns_;
 };
 

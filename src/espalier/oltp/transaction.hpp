@@ -29,7 +29,7 @@ class transaction {
 
   template <class Row>
   [[nodiscard]] found_row<Row> find(const table<Row>& in, std::uint64_t key, intent i = intent::read) {
-    return found_row<Row>(core_.find(in.primary(), key, i));
+    return found_row<Row>(attempt_.find(in.primary(), key, i));
   }
   /// By an index that is unique. Throws std::logic_error for another one.
   template <class Row>
@@ -37,7 +37,7 @@ class transaction {
     if (!in.is_unique())
       throw std::logic_error("oltp: the index " + in.name() +
                              " may have several rows of a key; scan it from the key to the key");
-    return found_row<Row>(core_.find(in, key, i));
+    return found_row<Row>(attempt_.find(in, key, i));
   }
   /// Several at once, whose cache misses overlap: results[i] is that of find(in, keys[i]). Throws std::logic_error if there
   /// are more keys than results.
@@ -47,10 +47,10 @@ class transaction {
     if (results.size() < keys.size())
       throw std::logic_error("oltp: find_batch() has " + std::to_string(keys.size()) + " keys and room for " +
                              std::to_string(results.size()) + " results");
-    std::array<found, together_most> found;
+    std::array<engine::found, together_most> found;
     while (!keys.empty()) {
       const std::size_t n = std::min(keys.size(), together_most);
-      core_.find_batch(in.primary(), keys.first(n), found, i);
+      attempt_.find_batch(in.primary(), keys.first(n), found, i);
       for (std::size_t k = 0; k < n; ++k) results[k] = found_row<Row>(found[k]);
       keys = keys.subspan(n);
       results = results.subspan(n);
@@ -61,8 +61,8 @@ class transaction {
   template <class Row, class Visitor>
   void scan(table_index<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
             intent i = intent::read) {
-    core_.scan(in, from, to, i, rows_at_once,
-               [&](const found& one) { return visit(visitor, found_row<Row>(one)); });
+    attempt_.scan(in, from, to, i, rows_at_once,
+                  [&](const engine::found& one) { return visit(visitor, found_row<Row>(one)); });
   }
   template <class Row, class Visitor>
   void scan(const table<Row>& in, std::uint64_t from, std::uint64_t to, Visitor&& visitor,
@@ -74,7 +74,7 @@ class transaction {
   [[nodiscard]] found_row<Row> first(table_index<Row>& in, std::uint64_t from, std::uint64_t to,
                                      intent i = intent::read) {
     found_row<Row> result;
-    core_.scan(in, from, to, i, 1, [&](const found& one) {
+    attempt_.scan(in, from, to, i, 1, [&](const engine::found& one) {
       result = found_row<Row>(one);
       return false;
     });
@@ -92,13 +92,13 @@ class transaction {
   /// False if there is a row with one of its unique keys.
   template <class Row>
   bool insert(table<Row>& into, const std::type_identity_t<Row>& r) {
-    return core_.insert(into, reinterpret_cast<const std::byte*>(&r));
+    return attempt_.insert(into, reinterpret_cast<const std::byte*>(&r));
   }
   /// Calls change(row) with the row to write to. Throws std::logic_error if it changes the primary key, and duplicate_key if
   /// another row has its new key in a unique index.
   template <class Row, class Change>
   void update(const found_row<Row>& one, Change&& change) {
-    core_.update(one.found_, [&](std::byte* data) { change(*reinterpret_cast<Row*>(data)); });
+    attempt_.update(one.found_, [&](std::byte* data) { change(*reinterpret_cast<Row*>(data)); });
   }
   /// False if there is no row with the key.
   template <class Row, class Change>
@@ -109,7 +109,7 @@ class transaction {
   }
   template <class Row>
   void erase(const found_row<Row>& one) {
-    core_.erase(one.found_);
+    attempt_.erase(one.found_);
   }
   template <class Row>
   bool erase(table<Row>& in, std::uint64_t key) {
@@ -119,17 +119,17 @@ class transaction {
   }
 
   /// Undoes the transaction for good: transact() returns false.
-  [[noreturn]] void roll_back() { core_.ask_for_roll_back(); }
+  [[noreturn]] void roll_back() { attempt_.ask_for_roll_back(); }
 
  private:
   friend class database;
   static constexpr std::size_t rows_at_once = 16;
-  explicit transaction(attempt& core) noexcept : core_(core) {}
+  explicit transaction(engine::attempt& of) noexcept : attempt_(of) {}
 
   /// Where there is none, none is inserted.
   template <class Row>
   [[nodiscard]] found_row<Row> find_to_change(const table<Row>& in, std::uint64_t key) {
-    return found_row<Row>(core_.find(in.primary(), key, intent::write, intent::read));
+    return found_row<Row>(attempt_.find(in.primary(), key, intent::write, intent::read));
   }
   template <class Visitor, class Row>
   static bool visit(Visitor& visitor, const found_row<Row>& one) {
@@ -147,7 +147,7 @@ class transaction {
     }
   }
 
-  attempt& core_;
+  engine::attempt& attempt_;
 };
 
 }  // namespace espalier::oltp

@@ -12,18 +12,17 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/hw/thread_slot.hpp"
+#include "espalier/hw/clock.hpp"
+#include "espalier/oltp/engine/accesses.hpp"
 #include "espalier/oltp/engine/index_base.hpp"
 #include "espalier/oltp/engine/shared_state.hpp"
+#include "espalier/oltp/engine/table_base.hpp"
 #include "espalier/oltp/outcome.hpp"
 #include "espalier/oltp/row.hpp"
 #include "espalier/reclaim/epoch.hpp"
 #include "espalier/sync/backoff.hpp"
 
-// What a transaction does to rows and indexes, without their types. A transaction is of one thread. It is pinned in the
-// database's domain: what it has found is not freed.
-
-namespace espalier::oltp {
+namespace espalier::oltp::engine {
 
 /// A number that one thread adds to, and any thread may read.
 class own_count {
@@ -46,52 +45,28 @@ struct own_counts {
   std::array<own_count, abort_reasons> aborts;
   own_count waits, index_operations, sampled, sampled_ticks, sampled_index_ticks;
 
-  /// Of a thread that counts meanwhile each number is one that it had, and they may be of different moments.
+  /// While the thread counts, the numbers may be of different moments.
   [[nodiscard]] transaction_counts read() const noexcept;
 };
 
-/// Of each kind of memory an attempt leaves at most this to the next one of its thread.
-inline constexpr std::size_t kept_bytes = std::size_t{1} << 20;
-
-/// Memory for the copies of rows of one attempt.
-class arena {
- public:
-  /// Aligned to 8. Throws std::bad_alloc.
-  [[nodiscard]] std::byte* take(std::size_t bytes);
-  void reset() noexcept {
-    if (bytes_ > kept_bytes) {
-      blocks_.clear();
-      bytes_ = 0;
-    }
-    block_ = 0;
-    used_ = 0;
-  }
-
- private:
-  static constexpr std::size_t block_bytes = 32 * 1024;
-  struct block {
-    std::unique_ptr<std::byte[]> memory;
-    std::size_t bytes;
-  };
-  std::vector<block> blocks_;
-  std::size_t bytes_ = 0;  ///< of all blocks
-  std::size_t block_ = 0;
-  std::size_t used_ = 0;
-};
-
+/// The transactions of one thread, one after the other, and each one's attempts: what they do to rows and indexes, without
+/// their types. Here is what all protocols have in common: which rows an attempt has used, what an abort undoes, and the
+/// secondary keys. A protocol derives from it, in a file of its own. The database chooses it when a thread begins its first
+/// transaction.
+///
+/// An attempt is pinned in the database's domain: what it has found is not freed.
 class attempt {
  public:
-  /// Of the calling thread, and of others that have its slot later.
-  attempt(shared_state& shared, own_counts& counts);
   attempt(const attempt&) = delete;
   attempt& operator=(const attempt&) = delete;
-  ~attempt() = default;
+  virtual ~attempt() = default;
 
-  // Attempts.
+  // Transactions, and their attempts.
 
-  /// The age orders transactions under WAIT_DIE: it stays over the attempts. The thread waits until it may begin.
-  /// Throws std::bad_alloc.
-  void begin(std::uint64_t age, bool sampled, bool wants_precedence);
+  /// Throws std::logic_error inside another transaction of the thread, and in a child of fork() that may not go on.
+  void begin_transaction();
+  /// The thread waits until the attempt may begin. Throws std::bad_alloc.
+  void begin(unsigned attempts_before);
   /// After the last attempt of a transaction.
   void leave_precedence() noexcept {
     if (!has_precedence_) return;
@@ -101,10 +76,10 @@ class attempt {
   /// Throws restart, what a change has thrown, and std::bad_alloc.
   void commit();
   void roll_back(abort_reason why) noexcept;
-  /// Whether what the attempt has read was there at one moment. Throws std::bad_alloc.
-  [[nodiscard]] bool is_sound();
+  /// Rolls the attempt back that the program has ended. False if the program may have seen rows of different moments, as under
+  /// Silo: then its reason to end the attempt does not count. Throws std::bad_alloc, after it has rolled back.
+  [[nodiscard]] bool end_for_good();
   [[noreturn]] void ask_for_roll_back() { give_up(abort_reason::rolled_back); }
-  [[nodiscard]] bool is_running() const noexcept { return guard_.has_value(); }
 
   // Rows. All throw restart, std::bad_alloc, and what key functions throw. What update, insert and erase throw ends the
   // attempt, also where the program catches it: commit() throws it again.
@@ -124,7 +99,7 @@ class attempt {
       const former_keys former(*this);
       note_keys(one.access);
       accesses_[one.access].changing = true;
-      change(contents(accesses_[one.access]));
+      change(accesses_[one.access].contents);
       accesses_[one.access].changing = false;
       follow_keys(one.access, former.base);
     });
@@ -139,11 +114,11 @@ class attempt {
             Visit&& visit) {
     const std::size_t base = part_.size();
     while (true) {
-      const range_read part = read_range(in, from, to, i, at_once);
+      const part_of_range part = read_range(in, from, to, i, at_once);
       drop_duplicates(in, base);
       // Not to part_.size(): a scan inside visit() that has ended by an exception leaves its rows there.
       for (std::size_t n = base, end = part_.size(); n < end; ++n) {
-        const found one = seen(in, part_[n].key, known(part_[n].of));
+        const found one = seen(in, part_[n].key, accesses_.find(part_[n].of));
         if (one && !visit(one)) {
           part_.resize(base);
           return;
@@ -151,31 +126,129 @@ class attempt {
       }
       part_.resize(base);
       if (part.ends) return;
-      from = part.next;
+      from = part.last + 1;
     }
   }
 
   /// In a child of fork() that does not have the thread.
   void forget_thread() noexcept;
-  /// Of the last commit under Silo: the number that it installed.
+  /// Silo: the number that the last commit installed.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
- private:
-  /// A row that the attempt has read, locked or written.
-  struct access {
-    stored_row* of;
-    lock_mode held = lock_mode::none;
-    bool writes = false;
-    bool inserted = false;
-    bool erased = false;
-    bool changing = false;             ///< the program's function of an update runs
-    bool listed = false;               ///< in the part of a range that drop_duplicates() looks at
-    bool read = false;                 ///< Silo: the number is validated
-    std::uint32_t last_change = none;  ///< in changes_
-    std::uint64_t number = 0;          ///< Silo: when it was read
-    std::byte* copy = nullptr;  ///< locking: the former contents; Silo: the contents as the attempt has them
+ protected:
+  /// Whether a protocol locks rows when it reads them, and changes them in place. Else it copies them, and begins no attempt
+  /// while another transaction has precedence.
+  enum class kind : bool { copies, locks };
+  /// Of the calling thread, and of others that have its slot later.
+  attempt(shared_state& shared, own_counts& counts, kind k);
+
+  /// A part of a range that was read. Its rows are in part_, from `base` on.
+  struct part_of_range {
+    std::uint64_t from;
+    std::uint64_t to;    ///< the end of the range
+    std::uint64_t last;  ///< the last key of the part: `to`, or that of its last row
+    std::size_t at_once;
+    std::size_t base;
+    std::uint64_t left = 0;           ///< index_gaps::left().count() before it was read
+    bool ends = true;                 ///< there are no more rows in the range
+    stored_row* successor = nullptr;  ///< if it ends: the row after it; null: there is none in the index
   };
-  /// A change of an index: undone by an abort, or done by the commit.
+
+  // The protocol. All but release() throw std::bad_alloc, and all but the last three throw restart.
+
+  /// Keeps the row as it is for the attempt, or notes it for validation. Sets contents and absent.
+  virtual void read(access& a, intent i) = 0;
+  /// Makes a new row invisible to other transactions until the commit.
+  virtual void hide(access& a) = 0;
+  /// Keeps the key absent. `under` is the row that the index has under it, which is not there for the attempt; null: the index has none.
+  /// `left` is as in part_of_range. False: look again.
+  [[nodiscard]] virtual bool keep_absent(index_base& in, std::uint64_t key, stored_row* under,
+                                         std::uint64_t left, intent i) = 0;
+  /// Keeps other rows out of a part of a range, whose own rows were read. False: read it again.
+  [[nodiscard]] virtual bool keep_part(index_base& in, const part_of_range& part, intent i) = 0;
+  /// Puts the row into the index, and notes that. If a unique index has a row with the key: that row, and nothing is changed.
+  [[nodiscard]] virtual stored_row* put(index_base& in, std::uint64_t key, std::uint32_t at) = 0;
+  /// A row is in a unique index under a key that it does not have. Removes it if it is left over; else waits for the
+  /// transaction that will remove it.
+  virtual void clear_key(index_base& in, std::uint64_t key, access& a, backoff& pause) = 0;
+  /// Before the commit changes anything that it cannot undo. Afterwards nothing fails.
+  virtual void validate() {}
+  /// Takes the row out of the index.
+  virtual void remove(index_base& in, std::uint64_t key, stored_row* r) { in.remove(*guard_, key, r); }
+  /// Whether what the attempt has read was there at one moment.
+  [[nodiscard]] virtual bool is_sound() { return true; }
+  /// The end of the attempt. Releases locks, and forgets what was read.
+  virtual void release(bool committed) noexcept = 0;
+
+  // What protocols use.
+
+  [[noreturn]] void give_up(abort_reason why) {
+    // An attempt that goes on after the program has caught its end may fail for any reason.
+    if (!doomed_) doomed_ = why;
+    throw restart{*doomed_, this};
+  }
+  [[nodiscard]] std::uint64_t age() const noexcept { return has_precedence_ ? age_of_precedence : age_; }
+  /// With precedence, unless a transaction of another database runs inside this one.
+  [[nodiscard]] bool may_wait() const noexcept { return has_precedence_ && running_ == 1; }
+  /// The row's access, read.
+  std::uint32_t read_row(stored_row* r, intent i) {
+    std::uint32_t at = accesses_.find(r);
+    if (at == none) at = accesses_.add(r);
+    read(accesses_[at], i);
+    return at;
+  }
+  /// Adds the rows to `into`, and returns their part with `last`, `ends` and `successor` set.
+  struct key_and_row {
+    std::uint64_t key;
+    stored_row* of;
+    friend bool operator==(const key_and_row&, const key_and_row&) = default;
+  };
+  void collect(index_base& in, part_of_range& part, std::vector<key_and_row>& into);
+  /// Notes a change of an index, which an abort undoes or the commit completes.
+  void note_change(index_base& in, std::uint64_t key, std::uint32_t at, bool inserted);
+  /// Takes back the row's last change, an insert.
+  void forget_insert(std::uint32_t at) noexcept {
+    accesses_[at].last_change = changes_.back().former;
+    changes_.pop_back();
+  }
+  /// Whether the attempt has put the row, one of others, under this key.
+  [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept {
+    return a.writes && change_of(in, key, a, true) != none;
+  }
+  /// Calls visit(index, key) for each key that a row leaves when the attempt commits.
+  template <class Visit>
+  void for_each_left(Visit&& visit) const {
+    for (const index_change& c : changes_) {
+      if (c.in != nullptr && !c.inserted) visit(*c.in, c.key);
+    }
+  }
+  /// Counts an operation of an index, and its time where it is sampled.
+  class index_time {
+   public:
+    explicit index_time(attempt& t) noexcept : t_(t), begin_(t.sampled_ ? hw::tsc_now() : 0) {
+      t.counts_.index_operations.add();
+    }
+    index_time(const index_time&) = delete;
+    index_time& operator=(const index_time&) = delete;
+    ~index_time() {
+      if (begin_ != 0) t_.index_ticks_ += hw::tsc_now() - begin_;
+    }
+
+   private:
+    attempt& t_;
+    std::uint64_t begin_;
+  };
+
+  shared_state& shared_;
+  own_counts& counts_;
+  std::optional<epoch_domain::guard> guard_;
+  access_list accesses_;
+  arena memory_;
+  std::vector<key_and_row> part_;
+  std::uint64_t number_ = 0;
+
+ private:
+  /// A change of an index: undone by an abort, or completed by the commit.
   struct index_change {
     index_base* in;  ///< null: it has been taken back
     std::uint64_t key;
@@ -183,45 +256,11 @@ class attempt {
     bool inserted;         ///< else: to be removed
     std::uint32_t former;  ///< the change of the same row before it
   };
-  /// Silo: what a range contained.
-  struct range {
-    index_base* in;
-    std::uint64_t from;
-    std::uint64_t to;
-    std::uint64_t left;  ///< how many rows had left keys of the index before it was read
-    std::size_t first;   ///< in range_rows_
-    std::size_t count;
-  };
-  /// What became of a part of a range. Its rows are at the end of part_.
-  struct range_read {
-    bool ends;
-    std::uint64_t next;
-  };
-  struct part_entry {
-    std::uint64_t key;
-    stored_row* of;
-    friend bool operator==(const part_entry&, const part_entry&) = default;
-  };
-  /// Where a part of a range ends.
-  struct part_end {
-    bool ends;                        ///< there are no more rows in the range
-    stored_row* successor = nullptr;  ///< then: the row behind it; null: the end of the index
-    friend bool operator==(const part_end&, const part_end&) = default;
-  };
 
-  [[nodiscard]] bool locks() const noexcept { return shared_.by != protocol::silo; }
-  [[noreturn]] void give_up(abort_reason why) {
-    // What a program does after it has caught the end of the attempt tells nothing.
-    if (!doomed_) doomed_ = why;
-    throw restart{*doomed_, this};
-  }
-  [[nodiscard]] std::byte* contents(const access& a) const noexcept {
-    return locks() || a.copy == nullptr ? a.of->data : a.copy;
-  }
-
+  [[nodiscard]] bool is_running() const noexcept { return guard_.has_value(); }
   /// Rows and indexes of another database have other locks.
-  void require_own(const epoch_domain& of, const std::string& name) const {
-    if (&of != &shared_.domain) [[unlikely]]
+  void require_own(const shared_state& of, const std::string& name) const {
+    if (&of != &shared_) [[unlikely]]
       throw_foreign(name);
   }
   [[noreturn]] static void throw_foreign(const std::string& name);
@@ -236,29 +275,17 @@ class attempt {
     }
   }
 
-  static constexpr std::uint32_t none = ~std::uint32_t{0};
-  [[nodiscard]] std::uint32_t known(const stored_row* r) const noexcept;
-  [[nodiscard]] std::uint32_t note(stored_row* r);
-  void fill_table(std::size_t slots);
-  void wait_for_turn(std::uint64_t age, bool wants_precedence) noexcept;
-  [[nodiscard]] bool is_inside_another() const noexcept { return running_ != 0; }
-  /// With precedence, unless a transaction of another database runs inside this one.
-  [[nodiscard]] bool may_wait() const noexcept { return has_precedence_ && running_ == 1; }
-  void lock(row_lock& l, lock_mode& held, lock_mode wanted);
-  void release(row_lock& l, lock_mode held) noexcept;
-  void lock_end(index_base& in, lock_mode wanted);
-  void lock_gap(index_base& in, stored_row* behind, intent i);
-  void reads_gaps(index_base& in);
-  [[nodiscard]] bool others_read_gaps(index_base& in) const noexcept;
-  void lock_or_copy(std::uint32_t at, intent i);
-  void copy_row(access& a);
-  /// The row's access, locked or copied.
-  [[nodiscard]] std::uint32_t read(stored_row* r, intent i);
+  void wait_for_turn(bool wants_precedence) noexcept;
+  [[nodiscard]] found seen(const index_base& in, std::uint64_t key, std::uint32_t at) const {
+    const access& a = accesses_[at];
+    // The row may have had the key, or get it later.
+    if (!a.is_there() || in.key_of(a.contents) != key) return {};
+    return {a.contents, at};
+  }
+  [[nodiscard]] part_of_range read_range(index_base& in, std::uint64_t from, std::uint64_t to, intent i,
+                                         std::size_t at_once);
+  void drop_duplicates(index_base& in, std::size_t base);
   void make_writable(const found& one);
-  [[nodiscard]] bool is_there(const access& a) const noexcept;
-  [[nodiscard]] bool confirms_absence(index_base& in, std::uint64_t key, stored_row* seen, std::uint64_t left,
-                                      intent i);
-  void note_range(index_base& in, std::uint64_t from, std::uint64_t to, std::uint64_t left, std::size_t base);
   /// What note_keys() has added is of one update, also where it ends by an exception.
   struct former_keys {
     attempt& t;
@@ -270,64 +297,37 @@ class attempt {
   };
   void note_keys(std::uint32_t at);
   void follow_keys(std::uint32_t at, std::size_t keys);
-  void note_change(index_base& in, std::uint64_t key, std::uint32_t at, bool inserted);
   [[nodiscard]] std::uint32_t change_of(const index_base& in, std::uint64_t key, const access& a,
                                         bool inserted) const noexcept;
-  [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
-  [[nodiscard]] bool link_unwatched(index_base& in, std::uint64_t key, std::uint32_t at);
-  [[nodiscard]] bool link_before(index_base& in, const index_base::entry_of_row& behind, std::uint64_t key,
-                                 stored_row* r);
   [[nodiscard]] bool insert_row(table_base& into, const std::byte* data);
   [[nodiscard]] bool link_all(table_base& into, const std::byte* data, std::uint32_t at);
-  [[nodiscard]] range_read read_range(index_base& in, std::uint64_t from, std::uint64_t to, intent i,
-                                      std::size_t at_once);
-  [[nodiscard]] part_end collect(index_base& in, std::uint64_t from, std::uint64_t to, std::size_t at_once,
-                                 std::vector<part_entry>& into);
-  [[nodiscard]] found seen(const index_base& in, std::uint64_t key, std::uint32_t at) const;
-  [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept;
-  void drop_duplicates(index_base& in, std::size_t base);
-  void wait_for_transit(const access& a, backoff& pause);
-  void remove_left_over(index_base& in, std::uint64_t key, std::uint32_t at);
-  void remove_and_unlock(index_base& in, std::uint64_t key, stored_row* r);
-  void commit_silo();
-  /// Locked: by this attempt, which commits. Else a lock on a row that it writes is of another one, whose rows come one by one.
-  [[nodiscard]] bool reads_hold(bool locked) const noexcept;
-  [[nodiscard]] bool ranges_hold(bool locked);
-  void install() noexcept;
-  void remove_from_index(const index_change& c) noexcept;
-  void remove_now(index_base& in, std::uint64_t key, stored_row* r);
+  [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
+  void remove_changes(bool inserted) noexcept;
   void retire(stored_row* r) noexcept;
   void leave_over(stored_row* r) noexcept;
-  void release_all() noexcept;
   void end() noexcept;
 
-  class index_time;
-
-  shared_state& shared_;
+  const kind kind_;
   std::uint32_t& running_;  ///< transactions of this thread, of all databases
-  std::optional<epoch_domain::guard> guard_;
   std::uint64_t age_ = 0;
+  std::uint64_t transactions_ = 0;
   bool has_precedence_ = false;
-  std::optional<abort_reason> doomed_;  ///< a program that catches what it should not may not commit
+  std::optional<abort_reason> doomed_;  ///< the attempt may not commit, though the program has caught its end
   std::exception_ptr failed_;           ///< the same
-  std::uint64_t number_ = 0;
-  bool has_erased_ = false;  ///< a row, or one whose insert has failed
-  arena memory_;
-  std::vector<access> accesses_;
-  std::vector<std::uint32_t> table_;  ///< open addressing: 1 + index of the access; 0: none
+  bool has_erased_ = false;             ///< a row, or one whose insert has failed
   std::vector<index_change> changes_;
-  std::vector<range> ranges_;
-  std::vector<stored_row*> range_rows_;
-  std::vector<part_entry> part_, again_;
-  std::vector<std::pair<index_base*, lock_mode>> ends_;
-  std::vector<index_base*> gaps_;  ///< of which it reads gaps
   std::vector<std::pair<index_base*, std::uint64_t>> keys_;
-  std::vector<std::uint32_t> writes_;
-  own_counts& counts_;
   bool sampled_ = false;
   std::uint64_t began_ = 0;
   std::uint64_t switches_ = 0;
   std::uint64_t index_ticks_ = 0;
 };
 
-}  // namespace espalier::oltp
+// Each is in the file of its protocol.
+[[nodiscard]] std::unique_ptr<attempt> make_no_wait(shared_state& shared, own_counts& counts);
+[[nodiscard]] std::unique_ptr<attempt> make_wait_die(shared_state& shared, own_counts& counts);
+[[nodiscard]] std::unique_ptr<attempt> make_silo(shared_state& shared, own_counts& counts);
+/// By the protocol of the database.
+[[nodiscard]] std::unique_ptr<attempt> make_attempt(shared_state& shared, own_counts& counts);
+
+}  // namespace espalier::oltp::engine

@@ -9,7 +9,7 @@
 #include "espalier/memory/placement_allocator.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 
-namespace espalier::oltp {
+namespace espalier::oltp::engine {
 
 namespace {
 
@@ -99,13 +99,13 @@ class index_base::link_set {
 
 template <class T>
 T* index_base::create(memory_role role) {
-  return new (from_.placement.allocate({sizeof(T), alignof(T), role})) T{};
+  return new (shared_.chosen.indexes.allocate({sizeof(T), alignof(T), role})) T{};
 }
 
 template <class T>
 void index_base::destroy(T* one, memory_role role) noexcept {
   std::destroy_at(one);
-  from_.placement.deallocate(one, {sizeof(T), alignof(T), role});
+  shared_.chosen.indexes.deallocate(one, {sizeof(T), alignof(T), role});
 }
 
 template <class T>
@@ -117,7 +117,7 @@ void index_base::retire(epoch_domain::guard& pinned, T* one) noexcept {
 
 index_base::~index_base() {
   // What was retired refers to this index.
-  from_.domain->purge(this);
+  shared_.domain.purge(this);
   if (is_unique()) return;
   map_.scan([this](std::uint64_t, std::uint64_t word) {
     list* const all = to_list(word);
@@ -183,7 +183,7 @@ index_base::link* index_base::link_to(list& all, const stored_row* r) {
     l = &e->next;
     if (++steps == long_walk) {
       try {
-        all.known = std::make_unique<link_set>(from_.placement, all);
+        all.known = std::make_unique<link_set>(shared_.chosen.indexes, all);
       } catch (const std::bad_alloc&) {
         // It walks on.
       }
@@ -220,4 +220,4 @@ void index_base::remove(epoch_domain::guard& pinned, std::uint64_t key, stored_r
   if (last) retire(pinned, all);
 }
 
-}  // namespace espalier::oltp
+}  // namespace espalier::oltp::engine

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <utility>
 
-#include "espalier/hw/cache_line.hpp"
 #include "espalier/catalog/any_map.hpp"
 #include "espalier/memory/any_placement.hpp"
-#include "espalier/oltp/engine/row_lock.hpp"
+#include "espalier/oltp/engine/gaps.hpp"
+#include "espalier/oltp/engine/shared_state.hpp"
 #include "espalier/reclaim/epoch.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
@@ -23,85 +23,40 @@
 // of a list of rows, under a table of locks, as in the database of the ATC 2018 study. So it needs nothing of the map but
 // find, lower_bound, insert, erase and scan.
 //
-// An index knows nothing of transactions: attempt.cpp locks and validates what they read in it.
+// An index knows nothing of transactions. It has a place where they note which of its gaps they use.
 
-namespace espalier::oltp {
-
-enum class uniqueness : bool { many, unique };
+namespace espalier::oltp::engine {
 
 /// The key of a row in an index.
 using key_function = std::uint64_t (*)(const std::byte* row);
 
-/// The memory and the reclamation that the indexes of a database share.
-struct index_resources {
-  any_placement placement;
-  epoch_domain* domain;
-};
-[[nodiscard]] inline any_map_options options_for(std::string_view map, const index_resources& from) {
-  if (!any_map_takes_placement(map)) return {std::nullopt, from.domain};
-  return {from.placement, from.domain};
+/// For a map that is an index.
+[[nodiscard]] inline any_map_options options_for(std::string_view map, const any_placement& placement,
+                                                 epoch_domain* domain) {
+  if (!any_map_takes_placement(map)) return {std::nullopt, domain};
+  return {placement, domain};
 }
-
-/// The keys that rows have left lately. By them a transaction under Silo learns that a row has come into a range and has left
-/// it between two looks.
-///
-/// Orderings
-///   (1) note (release) -> count (acquire): a transaction that does not see the row any more sees the key that it has left.
-class departures {
- public:
-  [[nodiscard]] std::uint64_t count() const noexcept {
-    return count_.load(std::memory_order_acquire);  // order (1): count, acquire
-  }
-  void note(std::uint64_t key) noexcept {
-    const lock_guard hold(latch_);
-    // relaxed: the latch guards writes.
-    const std::uint64_t now = count_.load(std::memory_order_relaxed);
-    keys_[now % keys_.size()].store(key, std::memory_order_release);
-    count_.store(now + 1, std::memory_order_release);  // order (1): note, release
-  }
-  /// Whether a row may have left a key of the range since the count was this one.
-  [[nodiscard]] bool any_since(std::uint64_t count_then, std::uint64_t from,
-                               std::uint64_t to) const noexcept {
-    const std::uint64_t now = count();
-    if (now - count_then >= keys_.size()) return true;
-    for (std::uint64_t n = count_then; n != now; ++n) {
-      // acquire: a key of a later round comes with a count that shows it.
-      const std::uint64_t key = keys_[n % keys_.size()].load(std::memory_order_acquire);
-      if (key >= from && key <= to) return true;
-    }
-    // relaxed: the keys were read before; one that was overwritten is one too many.
-    return count_.load(std::memory_order_relaxed) - count_then >= keys_.size();
-  }
-
- private:
-  ttas_lock latch_;
-  std::atomic<std::uint64_t> count_{0};
-  std::array<std::atomic<std::uint64_t>, 1024> keys_{};
-};
 
 class index_base {
  public:
-  index_base(std::string_view map, std::string name, uniqueness kind, key_function key, index_resources from)
+  index_base(std::string name, bool unique, key_function key, shared_state& shared)
       : name_(std::move(name)),
-        kind_(kind),
+        unique_(unique),
         key_(key),
-        from_(std::move(from)),
-        map_(map, options_for(map, from_)) {}
+        shared_(shared),
+        map_(shared.chosen.map, options_for(shared.chosen.map, shared.chosen.indexes, &shared.domain)),
+        gaps_(shared.chosen.by) {}
   index_base(const index_base&) = delete;
   index_base& operator=(const index_base&) = delete;
-  ~index_base();
+  virtual ~index_base();
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// The database's.
-  [[nodiscard]] const epoch_domain& domain() const noexcept { return *from_.domain; }
-  [[nodiscard]] bool is_unique() const noexcept { return kind_ == uniqueness::unique; }
+  [[nodiscard]] const shared_state& shared() const noexcept { return shared_; }
+  [[nodiscard]] bool is_unique() const noexcept { return unique_; }
   [[nodiscard]] std::uint64_t key_of(const std::byte* data) const { return key_(data); }
   [[nodiscard]] const any_map& map() const noexcept { return map_; }
-  /// The lock of the gap behind the last key.
-  [[nodiscard]] row_lock& end_lock() noexcept { return end_; }
-  [[nodiscard]] departures& left() noexcept { return left_; }
-  /// How many transactions read gaps: ranges, or that a key is absent.
-  [[nodiscard]] std::atomic<std::uint32_t>& gap_readers() noexcept { return gap_readers_.value; }
+  [[nodiscard]] index_gaps& gaps() noexcept { return gaps_; }
 
   // The calling thread is pinned in the domain.
 
@@ -130,6 +85,16 @@ class index_base {
       }
       return true;
     });
+  }
+  /// The same. Of few rows a unique index asks the map for one at a time: the map need not bring its keys in order for them.
+  template <class Visit>
+  void scan(std::uint64_t from, bool few, Visit&& visit) const {
+    if (!few || !is_unique()) return scan(from, visit);
+    while (true) {
+      const entry_of_row at = first_from(from);
+      if (at.of == nullptr || !visit(at.key, at.of) || at.key == ~std::uint64_t{0}) return;
+      from = at.key + 1;
+    }
   }
   struct entry_of_row {
     std::uint64_t key = 0;
@@ -185,14 +150,12 @@ class index_base {
   void retire(epoch_domain::guard& pinned, T* one) noexcept;
 
   std::string name_;
-  uniqueness kind_;
+  bool unique_;
   key_function key_;
-  index_resources from_;
+  shared_state& shared_;
   any_map map_;
-  row_lock end_;
-  departures left_;
-  hw::padded<std::atomic<std::uint32_t>> gap_readers_{};
+  index_gaps gaps_;
   std::array<ttas_lock, 256> locks_;
 };
 
-}  // namespace espalier::oltp
+}  // namespace espalier::oltp::engine

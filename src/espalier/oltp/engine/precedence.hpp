@@ -3,31 +3,35 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 #include "espalier/hw/thread_slot.hpp"
-#include "espalier/oltp/engine/row_lock.hpp"
 
-// Which transaction is before which: by age, and at most one of a database by precedence.
+// Which transaction goes first: the older one and, of all in a database, the one that has precedence.
 
-namespace espalier::oltp {
+namespace espalier::oltp::engine {
 
-/// The age of a transaction that begins at this time in the thread with this slot, after one of this age: a smaller one is
-/// older. No two are equal. 52 bits have the time in 256 ticks: they last for 12 years at 3 GHz.
+/// The age of a transaction that begins at this time in the thread with this slot, after one of this age. A smaller age is
+/// older, and no two are equal. 52 bits have the time in 256 ticks: they last for 12 years at 3 GHz.
 [[nodiscard]] constexpr std::uint64_t age_at(std::uint64_t ticks, std::uint32_t slot,
                                              std::uint64_t former) noexcept {
   return std::max(ticks / 256 * hw::max_thread_slots + slot, former + hw::max_thread_slots);
 }
+/// Older than all others: the transaction that has precedence.
+inline constexpr std::uint64_t age_of_precedence = 0;
+/// Younger than all others.
+inline constexpr std::uint64_t no_age = std::numeric_limits<std::uint64_t>::max();
 
-/// Which transaction of a database is before all others: at most one.
+/// Of one database: at most one transaction has it.
 ///
 /// Orderings
-///   (1) release (release) -> try_take (acquire): one transaction has precedence after the other.
+///   (1) release (release) -> try_take (acquire): the next transaction with precedence comes after this one.
 class precedence {
  public:
   [[nodiscard]] bool is_taken() const noexcept {
     return taken_.load(std::memory_order_relaxed);  // relaxed: a hint
   }
-  /// For one that asks until it gets it. False while another one has it, or an older one asks for it.
+  /// For a transaction that asks until it gets it. False while another one has it, or an older one asks.
   [[nodiscard]] bool try_take(std::uint64_t age) noexcept {
     // relaxed: the oldest one asks again.
     std::uint64_t oldest = asks_.load(std::memory_order_relaxed);
@@ -41,12 +45,12 @@ class precedence {
     return true;
   }
   void release() noexcept { taken_.store(false, std::memory_order_release); }  // order (1): release, release
-  /// In a child of fork(): of a thread that it does not have.
+  /// In a child of fork(), which lacks the threads that ask.
   void forget_requests() noexcept { asks_.store(no_age, std::memory_order_relaxed); }  // relaxed: it is alone
 
  private:
-  std::atomic<std::uint64_t> asks_{no_age};  ///< the oldest that asks
+  std::atomic<std::uint64_t> asks_{no_age};  ///< the age of the oldest that asks
   std::atomic<bool> taken_{false};
 };
 
-}  // namespace espalier::oltp
+}  // namespace espalier::oltp::engine

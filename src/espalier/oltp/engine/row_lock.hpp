@@ -4,33 +4,27 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <memory>
 
+#include "espalier/oltp/engine/precedence.hpp"
+#include "espalier/oltp/protocol.hpp"
+#include "espalier/oltp/row.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 
-namespace espalier::oltp {
+// The lock of a row, or of the gap after the last row of an index: one type for each protocol.
 
-/// What a transaction has of a lock.
+namespace espalier::oltp::engine {
+
+/// How a transaction holds a lock.
 enum class lock_mode : std::uint8_t { none, shared, exclusive };
 
-/// Of the one transaction that has precedence under WAIT_DIE: older than all others. precedence.hpp has the ages of those.
-inline constexpr std::uint64_t age_of_precedence = 0;
-/// Younger than all.
-inline constexpr std::uint64_t no_age = std::numeric_limits<std::uint64_t>::max();
-
-/// What a request for a lock under WAIT_DIE comes to.
-enum class lock_answer : std::uint8_t { granted, wait, die };
-
-/// The lock of a row, or of the end of an index. A database uses one of its three parts.
+/// NO_WAIT: one word, which counts the readers or says that there is a writer.
 ///
 /// Orderings
-///   (1) release (release) -> try (acquire): under two-phase locking a transaction sees what those before it wrote to the row.
-///   (2) install (release) -> stable (acquire): under Silo a reader sees the data of the number that it has read.
-class row_lock {
+///   (1) release (release) -> try (acquire): a transaction sees what earlier holders wrote to the row.
+class no_wait_lock {
  public:
-  // NO_WAIT, by one word.
-
   [[nodiscard]] bool try_shared() noexcept {
     std::uint32_t now = holders_.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
     while ((now & (writer | reserved)) == 0) {
@@ -40,15 +34,15 @@ class row_lock {
     }
     return false;
   }
-  /// From nothing, or from the calling transaction's shared lock.
+  /// From no lock, or from the shared lock of the calling transaction.
   [[nodiscard]] bool try_exclusive(lock_mode held) noexcept {
     std::uint32_t now = held == lock_mode::shared ? 1 : 0;
     // order (1): try, acquire
     return holders_.compare_exchange_strong(now, writer, std::memory_order_acquire,
                                             std::memory_order_relaxed);
   }
-  /// The same of the transaction that has precedence, which asks until it gets the lock. From its first request on the lock
-  /// has no new holders, but for a moment after a writer.
+  /// For the transaction that has precedence, which asks until it gets the lock. Its first request reserves the lock: no other
+  /// transaction gets it, except for a moment after a writer.
   [[nodiscard]] bool try_reserving(lock_mode wanted, lock_mode held) noexcept {
     // relaxed: the exchange confirms it.
     std::uint32_t now = holders_.fetch_or(reserved, std::memory_order_relaxed) | reserved;
@@ -67,30 +61,44 @@ class row_lock {
     else
       holders_.fetch_sub(1, std::memory_order_release);
   }
+  /// From exclusive to shared.
   void downgrade() noexcept { holders_.store(1, std::memory_order_release); }  // order (1): release, release
 
-  // WAIT_DIE: a transaction waits only for younger ones, and so for no circle. A reader that wants to write waits for the
-  // other readers if it is the oldest of them. No younger one comes in while it waits. `oldest_` may be that of a holder that
-  // has left: then some die that might have waited. So that readers which take the row from each other do not hold it for
-  // ever, those that are younger than one that died then do not come in before all have left.
+ private:
+  static constexpr std::uint32_t writer = std::uint32_t{1} << 31;
+  static constexpr std::uint32_t reserved = std::uint32_t{1} << 30;
 
+  std::atomic<std::uint32_t> holders_{0};
+};
+
+/// What a request for a lock under WAIT_DIE leads to.
+enum class lock_answer : std::uint8_t { granted, wait, die };
+
+/// WAIT_DIE: a transaction waits only for younger ones. So transactions cannot wait in a circle.
+///
+/// A reader that wants to write waits if it is the oldest reader. While a transaction waits, no younger one gets the lock.
+///
+/// The lock knows the age of its oldest holder, but not the next one. If the oldest releases it and others still hold it, a
+/// request may die that is older than all remaining holders. Readers that replace one another would exclude it for ever. So
+/// the lock notes the age of such a request, and younger transactions get the lock only after all holders have released it.
+class wait_die_lock {
+ public:
   [[nodiscard]] lock_answer request(lock_mode wanted, lock_mode held, std::uint64_t age) noexcept {
     const lock_guard hold(latch_);
-    // relaxed throughout: the latch orders it.
-    const std::uint32_t now = holders_.load(std::memory_order_relaxed);
     const bool upgrades = held == lock_mode::shared;
-    const bool free = wanted == lock_mode::shared ? (now & writer) == 0 : now == (upgrades ? 1U : 0U);
+    const bool free =
+        wanted == lock_mode::shared ? (holders_ & writer) == 0 : holders_ == (upgrades ? 1U : 0U);
     // A reader may not overtake an older transaction that waits.
-    const bool behind_older = !upgrades && std::min(waiting_, turned_away_) < age;
-    if (free && !behind_older) {
-      holders_.store(wanted == lock_mode::exclusive ? writer : now + 1, std::memory_order_relaxed);
-      if (oldest_ > age || now == 0) oldest_ = age;
+    const bool after_older = !upgrades && std::min(waiting_, turned_away_) < age;
+    if (free && !after_older) {
+      if (oldest_ > age || holders_ == 0) oldest_ = age;
+      holders_ = wanted == lock_mode::exclusive ? writer : holders_ + 1;
       if (waiting_ == age) waiting_ = no_age;
       return lock_answer::granted;
     }
-    // All other holders are younger. The age of precedence may be there of one that had it before.
+    // All other holders are younger. An age of precedence in the lock may be that of an earlier transaction.
     const bool oldest = age == age_of_precedence || (upgrades ? age == oldest_ : age < oldest_);
-    if (!behind_older && oldest) {
+    if (!after_older && oldest) {
       waiting_ = std::min(waiting_, age);
       return lock_answer::wait;
     }
@@ -98,78 +106,84 @@ class row_lock {
     if (some_left_) turned_away_ = std::min(turned_away_, age);
     return lock_answer::die;
   }
-  void release_requested(lock_mode held) noexcept {
+  void release(lock_mode held) noexcept {
     const lock_guard hold(latch_);
-    // relaxed: the latch orders it.
-    const std::uint32_t now = held == lock_mode::exclusive ? 0 : holders_.load(std::memory_order_relaxed) - 1;
-    holders_.store(now, std::memory_order_relaxed);
-    some_left_ = now != 0;
-    if (now == 0) oldest_ = turned_away_ = no_age;
+    holders_ = held == lock_mode::exclusive ? 0 : holders_ - 1;
+    some_left_ = holders_ != 0;
+    if (holders_ == 0) oldest_ = turned_away_ = no_age;
   }
-  void downgrade_requested() noexcept {
+  /// From exclusive to shared.
+  void downgrade() noexcept {
     const lock_guard hold(latch_);
-    holders_.store(1, std::memory_order_relaxed);  // relaxed: the latch orders it
+    holders_ = 1;
   }
 
-  // Silo: the number of the transaction that wrote the row last, with two flags.
+ private:
+  using lock_guard = espalier::lock_guard<ttas_lock>;
+  static constexpr std::uint32_t writer = std::uint32_t{1} << 31;
 
+  ttas_lock latch_;  ///< guards the rest
+  std::uint32_t holders_ = 0;
+  std::uint64_t oldest_ = no_age;       ///< of the holders, or of one that has released the lock
+  std::uint64_t waiting_ = no_age;      ///< the oldest that waits
+  std::uint64_t turned_away_ = no_age;  ///< the oldest that died after some_left_ became true
+  bool some_left_ = false;              ///< a holder has released the lock, and others have not
+};
+
+/// Silo: the number of the transaction that wrote the row last, with two flags.
+///
+/// Orderings
+///   (2) install (release) -> number (acquire): a reader sees the data of the number that it has read.
+class silo_lock {
+ public:
   static constexpr std::uint64_t locked = 1;
-  static constexpr std::uint64_t absent = 2;
+  static constexpr std::uint64_t absent = 2;  ///< not inserted yet, or erased
   static constexpr std::uint64_t one_number = 4;
 
   [[nodiscard]] std::uint64_t number() const noexcept {
-    return number_.load(std::memory_order_acquire);  // order (2): stable, acquire
+    return number_.load(std::memory_order_acquire);  // order (2): number, acquire
   }
-  [[nodiscard]] bool try_lock_number() noexcept {
+  [[nodiscard]] bool try_lock() noexcept {
     std::uint64_t now = number_.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
     return (now & locked) == 0 &&
            number_.compare_exchange_strong(now, now | locked, std::memory_order_acquire,
                                            std::memory_order_relaxed);
   }
-  void unlock_number() noexcept {
+  /// With the number unchanged.
+  void unlock() noexcept {
     // relaxed: only the holder writes it.
     number_.store(number_.load(std::memory_order_relaxed) & ~locked, std::memory_order_release);
   }
-  /// Unlocks.
+  /// Unlocks, with a number and perhaps `absent`.
   void install(std::uint64_t number) noexcept {
-    number_.store(number, std::memory_order_release);
-  }  // order (2): install, release
+    number_.store(number, std::memory_order_release);  // order (2): install, release
+  }
 
  private:
-  using lock_guard = espalier::lock_guard<ttas_lock>;
-  static constexpr std::uint32_t writer = std::uint32_t{1} << 31;
-  static constexpr std::uint32_t reserved = std::uint32_t{1} << 30;
-
-  std::atomic<std::uint32_t> holders_{0};
-  ttas_lock latch_;
-  std::uint64_t oldest_ = no_age;   ///< of the holders
-  std::uint64_t waiting_ = no_age;  ///< the oldest that waits
   std::atomic<std::uint64_t> number_{0};
-  /// The oldest that died while `oldest_` may have been that of a holder that had left.
-  std::uint64_t turned_away_ = no_age;
-  bool some_left_ = false;  ///< of the holders, while others stay
 };
 
-static_assert(sizeof(row_lock) == 48);
+/// The lock of the database's protocol.
+union row_lock {
+  explicit row_lock(protocol by) noexcept {
+    switch (by) {
+      case protocol::no_wait:
+        std::construct_at(&no_wait);
+        break;
+      case protocol::wait_die:
+        std::construct_at(&wait_die);
+        break;
+      case protocol::silo:
+        std::construct_at(&silo);
+        break;
+    }
+  }
 
-class table_base;
-
-/// The wrapper.
-struct stored_row {
-  row_lock* lock;
-  std::byte* data;
-  table_base* of;
-  /// Under two-phase locking: false before its insert and after its erase. Its lock guards it.
-  std::atomic<bool> live{false};
-  /// It could not leave an index, for want of memory: it is freed with the database.
-  std::atomic<bool> left_over{false};
-  stored_row* next_left_over = nullptr;
+  no_wait_lock no_wait;
+  wait_die_lock wait_die;
+  silo_lock silo;
 };
 
-/// While no transaction runs: false for a row that was erased and could not leave its index.
-[[nodiscard]] inline bool is_there_at_rest(const stored_row& r) noexcept {
-  const std::uint64_t number = r.lock->number();  // 0 under locks
-  return number != 0 ? (number & row_lock::absent) == 0 : r.live.load(std::memory_order_relaxed);
-}
+static_assert(sizeof(row_lock) <= least_lock_bytes && alignof(row_lock) == 8);
 
-}  // namespace espalier::oltp
+}  // namespace espalier::oltp::engine

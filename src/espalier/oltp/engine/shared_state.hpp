@@ -1,27 +1,43 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/memory/any_placement.hpp"
 #include "espalier/oltp/engine/precedence.hpp"
-#include "espalier/oltp/engine/row_lock.hpp"
 #include "espalier/oltp/protocol.hpp"
 #include "espalier/reclaim/epoch.hpp"
 
-namespace espalier::oltp {
+namespace espalier::oltp::engine {
 
-/// A part of a database that the transactions of all threads share.
+struct stored_row;
+
+/// What a database was opened with; database_options explains it.
+struct settings {
+  protocol by;
+  std::string_view map;
+  any_placement rows;
+  any_placement indexes;
+  std::size_t lock_bytes;
+  unsigned sample_every;
+  unsigned commits_per_epoch;
+  unsigned precedence_after;
+};
+
+/// What the tables, the indexes and the transactions of a database share.
 struct shared_state {
-  shared_state(protocol p, unsigned commits) noexcept : by(p), commits_per_epoch(commits) {}
-  const protocol by;
-  /// In a child of fork(): a transaction of a thread that the child does not have ran. What it has locked stays locked, and
-  /// what it has changed in place may be half of it.
+  explicit shared_state(settings s) : chosen(std::move(s)) {}
+
+  settings chosen;
+  /// In a child of fork(): another thread of the parent ran a transaction. Its rows stay locked, and may be half changed.
   bool torn = false;
-  const unsigned commits_per_epoch;
   epoch_domain domain;
-  /// Silo's: the numbers have it from bit `epoch_bit` on. Dependencies between transactions never go back in it, until it
-  /// begins again after 2^30 epochs; a row's numbers grow all the same.
+  /// Silo's clock, which numbers of rows have from bit `epoch_bit` on. A transaction that depends on another one has the same
+  /// epoch or a later one. After 2^30 epochs it begins again at 0; the numbers of a row still grow.
   static constexpr unsigned epoch_bit = 34;
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> epoch{1};
   precedence first;
@@ -29,4 +45,4 @@ struct shared_state {
   alignas(hw::false_sharing_bytes) std::atomic<stored_row*> left_over{nullptr};
 };
 
-}  // namespace espalier::oltp
+}  // namespace espalier::oltp::engine

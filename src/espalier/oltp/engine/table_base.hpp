@@ -1,41 +1,50 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "espalier/memory/any_placement.hpp"
 #include "espalier/oltp/engine/index_base.hpp"
 #include "espalier/oltp/engine/row_lock.hpp"
+#include "espalier/oltp/engine/shared_state.hpp"
 #include "espalier/reclaim/epoch.hpp"
 
-// A table without the type of its rows: it makes and frees them, and has their indexes. attempt.hpp has what happens to
-// the rows, and oltp/table.hpp the tables of programs.
+namespace espalier::oltp::engine {
 
-namespace espalier::oltp {
+class table_base;
+
+/// A row's wrapper, to which the indexes lead.
+struct stored_row {
+  row_lock* lock;
+  std::byte* data;
+  table_base* of;
+  /// Its insert has committed, and no erase has. The lock guards it.
+  std::atomic<bool> live{false};
+  /// It could not leave an index, for want of memory: it is freed with the database.
+  std::atomic<bool> left_over{false};
+  stored_row* next_left_over = nullptr;
+};
 
 /// The contents of a row fill whole words, which Silo copies one by one.
 [[nodiscard]] constexpr std::size_t words_of(std::size_t bytes) noexcept { return (bytes + 7) / 8; }
 
+/// A table without the type of its rows. It creates and frees them, and has their indexes; the first one is the primary.
 class table_base {
  public:
-  table_base(std::string name, std::size_t row_bytes, std::size_t lock_bytes, any_placement rows,
-             epoch_domain& domain)
-      : name_(std::move(name)),
-        row_bytes_(row_bytes),
-        lock_bytes_(lock_bytes),
-        rows_(std::move(rows)),
-        domain_(domain) {}
+  table_base(std::string name, std::size_t row_bytes, shared_state& shared)
+      : name_(std::move(name)), row_bytes_(row_bytes), shared_(shared) {}
   table_base(const table_base&) = delete;
   table_base& operator=(const table_base&) = delete;
-  ~table_base() = default;
-  /// All but those that are left over. No transaction runs.
+  virtual ~table_base() = default;
+  /// All except those that are left over. No transaction runs.
   void destroy_rows() noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] const epoch_domain& domain() const noexcept { return domain_; }
+  /// The database's.
+  [[nodiscard]] shared_state& shared() const noexcept { return shared_; }
   [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
   [[nodiscard]] const std::vector<std::unique_ptr<index_base>>& indexes() const noexcept { return indexes_; }
   [[nodiscard]] index_base& primary() const noexcept { return *indexes_.front(); }
@@ -50,10 +59,8 @@ class table_base {
  private:
   std::string name_;
   std::size_t row_bytes_;
-  std::size_t lock_bytes_;
-  any_placement rows_;
-  epoch_domain& domain_;
+  shared_state& shared_;
   std::vector<std::unique_ptr<index_base>> indexes_;
 };
 
-}  // namespace espalier::oltp
+}  // namespace espalier::oltp::engine

@@ -12,13 +12,13 @@
 namespace espalier::oltp {
 
 /// A protocol, and the map of the indexes.
-using engine = std::tuple<protocol, std::string>;
+using protocol_and_map = std::tuple<protocol, std::string>;
 
-inline database_options options_of(const engine& e, unsigned commits_per_epoch) {
+inline database_options options_of(const protocol_and_map& e, unsigned commits_per_epoch) {
   return {.map = std::get<1>(e), .by = std::get<0>(e), .commits_per_epoch = commits_per_epoch};
 }
 
-inline std::string name_of(const testing::TestParamInfo<engine>& info) {
+inline std::string name_of(const testing::TestParamInfo<protocol_and_map>& info) {
   return std::string(to_string(std::get<0>(info.param))) + "_" + std::get<1>(info.param);
 }
 
