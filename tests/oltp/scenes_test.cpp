@@ -28,11 +28,7 @@
 namespace espalier::oltp {
 namespace {
 
-using engine::age_of_precedence;
-using engine::lock_answer;
-using engine::lock_mode;
-using engine::no_wait_lock;
-using engine::wait_die_lock;
+using namespace engine;
 using test::on_threads;
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;

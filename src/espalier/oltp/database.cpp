@@ -1,43 +1,20 @@
 #include "espalier/oltp/database.hpp"
 
-#include <algorithm>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace espalier::oltp {
 
-namespace {
-
-const database_options& checked(const database_options& o) {
+database::database(const database_options& o) {
   if (o.lock_bytes < least_lock_bytes || o.lock_bytes % alignof(engine::row_lock) != 0)
     throw std::invalid_argument("oltp: the lock of a row has at least 48 bytes, a multiple of 8, and not " +
                                 std::to_string(o.lock_bytes));
   if (o.commits_per_epoch == 0) throw std::invalid_argument("oltp: an epoch has at least one commit");
-  return o;
-}
-
-}  // namespace
-
-database::database(const database_options& o) : options_(checked(o)) {
-  any_placement rows(o.row_placement, o.recording);
-  any_placement indexes = o.one_placement ? rows : any_placement(o.index_placement, o.recording);
+  shared_ = std::make_unique<engine::shared_state>(o);
   // Throws for an unknown name.
-  static_cast<void>(any_map(o.map, engine::options_for(o.map, indexes, nullptr)));
+  static_cast<void>(any_map(o.map, engine::options_for(o.map, shared_->indexes, &shared_->domain)));
   // The caller's names may end before the database.
   const std::vector<std::string_view> names = any_map_names();
-  options_.map = *std::find(names.begin(), names.end(), o.map);
-  options_.row_placement = rows.chosen_name();
-  options_.index_placement = indexes.chosen_name();
-  shared_ = std::make_unique<engine::shared_state>(engine::settings{.by = o.by,
-                                                                    .map = options_.map,
-                                                                    .rows = rows,
-                                                                    .indexes = indexes,
-                                                                    .lock_bytes = o.lock_bytes,
-                                                                    .sample_every = o.sample_every,
-                                                                    .commits_per_epoch = o.commits_per_epoch,
-                                                                    .precedence_after = o.precedence_after});
+  shared_->chosen.map = *std::find(names.begin(), names.end(), o.map);
+  shared_->chosen.row_placement = row_placement().chosen_name();
+  shared_->chosen.index_placement = index_placement().chosen_name();
 }
 
 database::~database() {
@@ -59,7 +36,11 @@ void database::require_new(const std::string& table_name) const {
 
 transaction_counts database::counts() const {
   transaction_counts sum;
-  sessions_.for_each([&sum](std::uint32_t, const session& one) { sum += one.counts.read(); });
+  sessions_.for_each([&sum](std::uint32_t, const session& one) {
+    // relaxed: a count needs no order.
+    sum.with(one.counts,
+             [](std::uint64_t& all, const auto& own) { all += own.load(std::memory_order_relaxed); });
+  });
   return sum;
 }
 
@@ -69,8 +50,8 @@ std::uint64_t database::last_number() const {
 }
 
 memory_usage database::index_usage() const {
-  memory_usage sum = options_.one_placement ? memory_usage{} : index_placement().usage();
-  if (any_map_takes_placement(options_.map)) return sum;
+  memory_usage sum = chosen().one_placement ? memory_usage{} : index_placement().usage();
+  if (any_map_takes_placement(chosen().map)) return sum;
   for (const auto& t : tables_) {
     for (const auto& one : t->indexes()) sum += one->map().usage();
   }

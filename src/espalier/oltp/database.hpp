@@ -1,24 +1,12 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include "espalier/memory/any_placement.hpp"
 #include "espalier/oltp/index.hpp"
+#include "espalier/oltp/options.hpp"
 #include "espalier/oltp/outcome.hpp"
-#include "espalier/oltp/protocol.hpp"
 #include "espalier/oltp/row.hpp"
 #include "espalier/oltp/schema.hpp"
 #include "espalier/oltp/table.hpp"
 #include "espalier/oltp/transaction.hpp"
-#include "espalier/sync/backoff.hpp"
 #include "espalier/sync/per_thread.hpp"
 
 // An in-memory database with serializable transactions, for programs (link espalier::oltp):
@@ -43,31 +31,10 @@
 // Threads. Any thread may run transactions, one at a time. Tables and indexes are created while no transaction runs. A
 // transaction takes tables and rows of its own database, and rows that its own attempt has found.
 //
-// Forks. In a child of fork() the database is as it was at the fork, also inside a transaction of the thread that forked. Where
-// a transaction of another thread ran at that moment, its rows stay locked in the child, and may have half of what it changed:
-// there no transaction runs any more. So fork while no other thread runs one, or use the database in the parent alone.
+// Forks. In a child of fork() the database is as it was at the fork, also inside a transaction of the thread that forked. If
+// another thread ran a transaction at that moment, no transaction can run in the child: rows may be locked and half changed.
 
 namespace espalier::oltp {
-
-struct database_options {
-  /// The map of all indexes: one of any_map_names().
-  std::string_view map = "ordered_map";
-  protocol by = protocol::no_wait;
-  /// Placements by name. All indexes share one, and all rows another one.
-  std::string_view index_placement = "segregated";
-  std::string_view row_placement = "segregated";
-  /// One placement for both, the rows'.
-  bool one_placement = false;
-  any_placement::recording recording = any_placement::recording::off;
-  /// Bytes of a row's lock: 48, or more to pad it.
-  std::size_t lock_bytes = least_lock_bytes;
-  /// One transaction in this many of a thread is timed; 0: none.
-  unsigned sample_every = 0;
-  /// Under Silo: one commit in this many of a thread begins an epoch. Not 0.
-  unsigned commits_per_epoch = 256;
-  /// After this many attempts in vain a transaction takes precedence over all others: protocol.hpp, Progress.
-  unsigned precedence_after = 100;
-};
 
 class database {
  public:
@@ -79,7 +46,7 @@ class database {
   /// No thread may use it any more.
   ~database();
 
-  [[nodiscard]] const database_options& chosen() const noexcept { return options_; }
+  [[nodiscard]] const database_options& chosen() const noexcept { return shared_->chosen; }
 
   /// A table whose primary key is key(row): a lambda without captures, of a number of 64 bits. The schema is for messages.
   /// Throws std::invalid_argument if there is a table of this name, std::bad_alloc.
@@ -125,8 +92,8 @@ class database {
   [[nodiscard]] memory_usage row_usage() const { return row_placement().usage(); }
   /// With that of maps that take no placement. With one placement for all: of such maps alone, since row_usage() has the rest.
   [[nodiscard]] memory_usage index_usage() const;
-  [[nodiscard]] const any_placement& row_placement() const noexcept { return shared_->chosen.rows; }
-  [[nodiscard]] const any_placement& index_placement() const noexcept { return shared_->chosen.indexes; }
+  [[nodiscard]] const any_placement& row_placement() const noexcept { return shared_->rows; }
+  [[nodiscard]] const any_placement& index_placement() const noexcept { return shared_->indexes; }
   /// Frees what erased rows have held, as far as running transactions permit. Not inside one.
   void collect() noexcept;
 
@@ -176,7 +143,6 @@ class database {
   }
   void require_new(const std::string& table_name) const;
 
-  database_options options_;
   std::unique_ptr<engine::shared_state> shared_;
   std::vector<std::unique_ptr<engine::table_base>> tables_;
   mutable per_thread<session> sessions_;

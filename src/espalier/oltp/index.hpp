@@ -1,8 +1,5 @@
 #pragma once
 
-#include <string>
-#include <utility>
-
 #include "espalier/oltp/engine/index_base.hpp"
 
 namespace espalier::oltp {

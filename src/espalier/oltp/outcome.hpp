@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
 
@@ -19,25 +20,47 @@ enum class abort_reason : std::uint8_t {
   rolled_back,     ///< the program asked for it
 };
 inline constexpr std::size_t abort_reasons = 5;
-[[nodiscard]] std::string_view to_string(abort_reason r) noexcept;
+[[nodiscard]] constexpr std::string_view to_string(abort_reason r) noexcept {
+  constexpr std::array<std::string_view, abort_reasons> names{"conflict", "row changed", "range changed",
+                                                              "key in transit", "rolled back"};
+  return names[static_cast<std::size_t>(r)];
+}
 
-/// What transactions did. Of one thread, or sums.
-struct transaction_counts {
-  std::uint64_t commits = 0;
-  std::array<std::uint64_t, abort_reasons> aborts{};
-  std::uint64_t waits = 0;             ///< for locks
-  std::uint64_t index_operations = 0;  ///< look-ups, inserts, removals, and parts of scans
+/// What transactions did: of one thread, or sums.
+template <class Number>
+struct counts_of {
+  Number commits{};
+  std::array<Number, abort_reasons> aborts{};
+  Number waits{};             ///< for locks
+  Number index_operations{};  ///< look-ups, inserts, removals, and parts of scans
   /// Of the transactions whose time was sampled, without those that lost their processor meanwhile; in ticks.
-  std::uint64_t sampled = 0;
-  std::uint64_t sampled_ticks = 0;
-  std::uint64_t sampled_index_ticks = 0;
+  Number sampled{}, sampled_ticks{}, sampled_index_ticks{};
 
-  friend bool operator==(const transaction_counts&, const transaction_counts&) = default;
-  transaction_counts& operator+=(const transaction_counts& other) noexcept;
+  friend bool operator==(const counts_of&, const counts_of&) = default;
+  counts_of& operator+=(const counts_of& other) noexcept {
+    return with(other, [](Number& mine, const Number& theirs) { mine += theirs; });
+  }
   /// What was done since.
-  transaction_counts& operator-=(const transaction_counts& earlier) noexcept;
-  [[nodiscard]] std::uint64_t attempts() const noexcept;
+  counts_of& operator-=(const counts_of& earlier) noexcept {
+    return with(earlier, [](Number& mine, const Number& theirs) { mine -= theirs; });
+  }
+  [[nodiscard]] Number attempts() const noexcept {
+    return std::accumulate(aborts.begin(), aborts.end(), commits);
+  }
+  /// Calls combine(number, that of the other one) for each number.
+  template <class Other, class Combine>
+  counts_of& with(const counts_of<Other>& other, Combine&& combine) noexcept {
+    combine(commits, other.commits);
+    for (std::size_t i = 0; i < abort_reasons; ++i) combine(aborts[i], other.aborts[i]);
+    combine(waits, other.waits);
+    combine(index_operations, other.index_operations);
+    combine(sampled, other.sampled);
+    combine(sampled_ticks, other.sampled_ticks);
+    combine(sampled_index_ticks, other.sampled_index_ticks);
+    return *this;
+  }
 };
+using transaction_counts = counts_of<std::uint64_t>;
 
 /// Thrown through the program's function when an attempt cannot go on; the database catches it and tries again. It is no
 /// std::exception. A program that catches it all the same must not use the transaction any more.

@@ -1,8 +1,5 @@
 #include "espalier/oltp/schema.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 namespace espalier::oltp {
 
 std::string to_string(const std::vector<column>& columns, const std::byte* row) {
@@ -10,26 +7,20 @@ std::string to_string(const std::vector<column>& columns, const std::byte* row) 
   for (const column& c : columns) {
     text.append(text.empty() ? "" : ", ").append(c.name).append(" ");
     const std::byte* const at = row + c.offset;
-    const auto number = [&]<class T>(T) {
-      T value{};
-      std::memcpy(&value, at, sizeof value);
-      text += std::to_string(value);
+    const auto read = [&](auto value) {
+      std::memcpy(&value, at, c.bytes);
+      return value;
     };
+    const std::size_t unused = 64 - 8 * c.bytes;
     switch (c.kind) {
-      case column_kind::whole:
-        c.bytes == 8   ? number(std::int64_t{})
-        : c.bytes == 4 ? number(std::int32_t{})
-        : c.bytes == 2 ? number(std::int16_t{})
-                       : number(std::int8_t{});
+      case column_kind::whole:  // with the sign in its place
+        text += std::to_string(read(std::int64_t{}) << unused >> unused);
         break;
       case column_kind::natural:
-        c.bytes == 8   ? number(std::uint64_t{})
-        : c.bytes == 4 ? number(std::uint32_t{})
-        : c.bytes == 2 ? number(std::uint16_t{})
-                       : number(std::uint8_t{});
+        text += std::to_string(read(std::uint64_t{}));
         break;
       case column_kind::real:
-        c.bytes == 8 ? number(double{}) : number(float{});
+        text += std::to_string(c.bytes == 8 ? read(double{}) : static_cast<double>(read(float{})));
         break;
       case column_kind::characters: {
         const auto* const first = reinterpret_cast<const char*>(at);

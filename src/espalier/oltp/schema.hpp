@@ -121,6 +121,7 @@ class schema {
       static_assert(sizeof(T) <= 8, "a column is a float or a double, and no long double");
       return column_kind::real;
     } else if constexpr (std::is_integral_v<T>) {
+      static_assert(sizeof(T) <= 8, "a column is a number of at most 64 bits");
       return std::is_signed_v<T> ? column_kind::whole : column_kind::natural;
     } else {
       static_assert(requires(const T& t) { t.view(); }, "a column is a number or an oltp::text<N>");

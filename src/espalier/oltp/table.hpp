@@ -1,15 +1,5 @@
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "espalier/oltp/engine/table_base.hpp"
 #include "espalier/oltp/index.hpp"
 #include "espalier/oltp/schema.hpp"

@@ -1,18 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
-#include <utility>
-
 #include "espalier/oltp/engine/attempt.hpp"
-#include "espalier/oltp/row.hpp"
 #include "espalier/oltp/table.hpp"
 
 namespace espalier::oltp {
@@ -80,7 +68,6 @@ class transaction {
     });
     return result;
   }
-
   template <class Row>
   [[nodiscard]] found_row<Row> first(const table<Row>& in, std::uint64_t from, std::uint64_t to,
                                      intent i = intent::read) {

@@ -1,11 +1,5 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <vector>
-
-#include "espalier/oltp/engine/row_lock.hpp"
 #include "espalier/oltp/engine/table_base.hpp"
 
 // The rows that an attempt has used, and the memory of its copies.
@@ -18,7 +12,7 @@ inline constexpr std::size_t kept_bytes = std::size_t{1} << 20;
 template <class T>
 void empty(std::vector<T>& all) noexcept {
   if (all.empty()) return;
-  if (all.capacity() * sizeof(T) > kept_bytes)
+  if (all.capacity() > kept_bytes / sizeof(T))  // NOLINT(bugprone-sizeof-expression): of any type
     std::vector<T>().swap(all);
   else
     all.clear();
@@ -28,7 +22,21 @@ void empty(std::vector<T>& all) noexcept {
 class arena {
  public:
   /// Aligned to 8. Throws std::bad_alloc.
-  [[nodiscard]] std::byte* take(std::size_t bytes);
+  [[nodiscard]] std::byte* take(std::size_t bytes) {
+    bytes = 8 * words_of(std::max<std::size_t>(bytes, 1));
+    for (; block_ < blocks_.size(); ++block_, used_ = 0) {
+      if (blocks_[block_].bytes - used_ >= bytes) {
+        std::byte* const at = blocks_[block_].memory.get() + used_;
+        used_ += bytes;
+        return at;
+      }
+    }
+    const std::size_t size = std::max(bytes, block_bytes);
+    blocks_.push_back({std::make_unique<std::byte[]>(size), size});
+    bytes_ += size;
+    used_ = bytes;
+    return blocks_.back().memory.get();
+  }
   void reset() noexcept {
     if (bytes_ > kept_bytes) {
       blocks_.clear();
@@ -39,7 +47,7 @@ class arena {
   }
 
  private:
-  static constexpr std::size_t block_bytes = 32 * 1024;
+  static constexpr std::size_t block_bytes = std::size_t{32} << 10;
   struct block {
     std::unique_ptr<std::byte[]> memory;
     std::size_t bytes;
@@ -95,19 +103,46 @@ class access_list {
     return none;
   }
   /// Of a row that was not used. Throws std::bad_alloc.
-  [[nodiscard]] std::uint32_t add(stored_row* r);
+  [[nodiscard]] std::uint32_t add(stored_row* r) {
+    if (2 * (all_.size() + 1) > table_.size()) fill_table(2 * table_.size());
+    all_.push_back({.of = r, .contents = r->data});
+    std::size_t slot = slot_of(r, table_.size());
+    while (table_[slot] != 0) slot = (slot + 1) & (table_.size() - 1);
+    const auto at = static_cast<std::uint32_t>(all_.size());
+    table_[slot] = at;
+    return at - 1;
+  }
   /// Before the first find() after clear(). Throws std::bad_alloc.
   void make_table() {
     if (table_.empty()) fill_table(least_slots);
   }
-  void clear() noexcept;
+  void clear() noexcept {
+    if (table_.size() * sizeof(table_[0]) > kept_bytes) {
+      empty(table_);
+    } else {
+      for (const access& a : all_) {
+        for (std::size_t slot = slot_of(a.of, table_.size()); table_[slot] != 0;
+             slot = (slot + 1) & (table_.size() - 1))
+          table_[slot] = 0;
+      }
+    }
+    empty(all_);
+  }
 
  private:
   static constexpr std::size_t least_slots = 64;
   static std::size_t slot_of(const stored_row* r, std::size_t slots) noexcept {
     return (reinterpret_cast<std::uintptr_t>(r) * 0x9E3779B97F4A7C15U >> 20) & (slots - 1);
   }
-  void fill_table(std::size_t slots);
+  void fill_table(std::size_t slots) {
+    std::vector<std::uint32_t> fresh(slots, 0);
+    for (std::uint32_t i = 0; i < all_.size(); ++i) {
+      std::size_t slot = slot_of(all_[i].of, slots);
+      while (fresh[slot] != 0) slot = (slot + 1) & (slots - 1);
+      fresh[slot] = i + 1;
+    }
+    table_.swap(fresh);
+  }
 
   std::vector<access> all_;
   std::vector<std::uint32_t> table_;  ///< open addressing: 1 + index of the access; 0: none

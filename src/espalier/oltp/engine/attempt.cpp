@@ -2,14 +2,7 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <cassert>
 #include <cstring>
-#include <stdexcept>
-#include <string>
-
-#include "espalier/hw/cache_line.hpp"
-#include "espalier/hw/thread_slot.hpp"
 
 namespace espalier::oltp::engine {
 
@@ -26,30 +19,11 @@ std::uint64_t context_switches() noexcept {
 
 }  // namespace
 
-transaction_counts own_counts::read() const noexcept {
-  transaction_counts now{.commits = commits.read(),
-                         .waits = waits.read(),
-                         .index_operations = index_operations.read(),
-                         .sampled = sampled.read(),
-                         .sampled_ticks = sampled_ticks.read(),
-                         .sampled_index_ticks = sampled_index_ticks.read()};
-  for (std::size_t i = 0; i < abort_reasons; ++i) now.aborts[i] = aborts[i].read();
-  return now;
-}
-
 std::unique_ptr<attempt> make_attempt(shared_state& shared, own_counts& counts) {
-  switch (shared.chosen.by) {
-    case protocol::no_wait:
-      return make_no_wait(shared, counts);
-    case protocol::wait_die:
-      return make_wait_die(shared, counts);
-    case protocol::silo:
-      break;
-  }
-  return make_silo(shared, counts);
+  const protocol by = shared.chosen.by;
+  if (by == protocol::no_wait) return make_no_wait(shared, counts);
+  return by == protocol::wait_die ? make_wait_die(shared, counts) : make_silo(shared, counts);
 }
-
-// Transactions and attempts ------------------------------------------------------------------------------------------
 
 attempt::attempt(shared_state& shared, own_counts& counts, kind k)
     : shared_(shared), counts_(counts), kind_(k), running_(running_transactions[hw::thread_slot()].value) {}
@@ -59,10 +33,6 @@ void attempt::forget_thread() noexcept {
   running_ = 0;
   leave_precedence();
   shared_.first.forget_requests();
-}
-
-void attempt::throw_foreign(const std::string& name) {
-  throw std::logic_error("oltp: " + name + " is of another database than the transaction");
 }
 
 void attempt::begin_transaction() {
@@ -80,8 +50,14 @@ void attempt::begin(unsigned attempts_before) {
   assert(!is_running());
   accesses_.make_table();
   const bool wants_precedence = attempts_before >= shared_.chosen.precedence_after;
-  if (wants_precedence || (kind_ == kind::copies && shared_.first.is_taken()))
-    wait_for_turn(wants_precedence);
+  const bool must_wait = wants_precedence || (kind_ == kind::copies && shared_.first.is_taken());
+  // Nothing is locked yet, and the thread is not pinned. It does not wait inside another of its transactions, which may hold
+  // what the transaction with precedence waits for.
+  if (must_wait && !has_precedence_ && running_ == 0) {
+    for (backoff pause; wants_precedence ? !shared_.first.try_take(age_) : shared_.first.is_taken();)
+      pause.wait();
+    has_precedence_ = wants_precedence;
+  }
   guard_.emplace(shared_.domain.pin());
   ++running_;
   doomed_.reset();
@@ -91,18 +67,6 @@ void attempt::begin(unsigned attempts_before) {
     switches_ = context_switches();
     index_ticks_ = 0;
     began_ = hw::tsc_now();
-  }
-}
-
-/// Until the attempt may begin. Nothing is locked, and the thread is not pinned.
-void attempt::wait_for_turn(bool wants_precedence) noexcept {
-  // Another transaction of this thread may hold what the transaction with precedence waits for.
-  if (has_precedence_ || running_ != 0) return;
-  if (wants_precedence) {
-    for (backoff pause; !shared_.first.try_take(age_);) pause.wait();
-    has_precedence_ = true;
-  } else {
-    for (backoff pause; shared_.first.is_taken();) pause.wait();
   }
 }
 
@@ -119,13 +83,13 @@ void attempt::commit() {
       if (a.erased) retire(a.of);
     }
   }
-  counts_.commits.add();
+  add(counts_.commits);
   if (sampled_) {
     const std::uint64_t now = hw::tsc_now();
     if (context_switches() == switches_) {
-      counts_.sampled.add();
-      counts_.sampled_ticks.add(now - began_);
-      counts_.sampled_index_ticks.add(index_ticks_);
+      add(counts_.sampled);
+      add(counts_.sampled_ticks, now - began_);
+      add(counts_.sampled_index_ticks, index_ticks_);
     }
   }
   end();
@@ -141,12 +105,12 @@ void attempt::roll_back(abort_reason why) noexcept {
   for (const access& a : accesses_) {
     if (a.inserted) retire(a.of);
   }
-  counts_.aborts[static_cast<std::size_t>(why)].add();
+  add(counts_.aborts[static_cast<std::size_t>(why)]);
   end();
 }
 
 bool attempt::end_for_good() {
-  // If the program has caught the end of the attempt, it has ended the attempt again.
+  // A program that has caught the end of the attempt may have thrown another exception.
   bool sound = !doomed_ || *doomed_ == abort_reason::rolled_back;
   try {
     sound = sound && is_sound();
@@ -324,11 +288,6 @@ void attempt::make_writable(const found& one) {
   a.former = former;
 }
 
-void attempt::note_keys(std::uint32_t at) {
-  const access& a = accesses_[at];
-  for (const auto& in : a.of->of->indexes()) keys_.emplace_back(in.get(), in->key_of(a.contents));
-}
-
 void attempt::follow_keys(std::uint32_t at, std::size_t keys) {
   stored_row* const r = accesses_[at].of;
   for (std::size_t n = keys; n < keys_.size(); ++n) {
@@ -360,7 +319,7 @@ bool attempt::insert(table_base& into, const std::byte* data) {
 
 bool attempt::insert_row(table_base& into, const std::byte* data) {
   require_own(into.shared(), into.name());
-  // Over a row that this attempt has erased: that row comes to life again.
+  // If this attempt has erased a row with the key, that row is used again.
   if (has_erased_) {
     const index_time counted(*this);
     stored_row* const r = into.primary().find(into.primary().key_of(data));
@@ -388,7 +347,7 @@ bool attempt::insert_row(table_base& into, const std::byte* data) {
 }
 
 /// Puts the row into all indexes. False if a unique one has its key: then the row is erased again. What it has put in is
-/// taken out at once, so that another row may have those keys in this transaction; what was there before stays to the commit.
+/// taken out at once, so that another row may have those keys in this transaction; what was there before stays until the commit.
 bool attempt::link_all(table_base& into, const std::byte* data, std::uint32_t at) {
   const std::size_t base = changes_.size();
   for (const auto& in : into.indexes()) {
@@ -433,7 +392,7 @@ std::uint32_t attempt::change_of(const index_base& in, std::uint64_t key, const 
 /// Gives the row a key of the index. False if another row has it.
 bool attempt::link(index_base& in, std::uint64_t key, std::uint32_t at) {
   stored_row* const r = accesses_[at].of;
-  // It is there still, and was to be removed.
+  // It is still there, and the commit was to remove it.
   if (const std::uint32_t removal = change_of(in, key, accesses_[at], false); removal != none) {
     changes_[removal].in = nullptr;
     return true;

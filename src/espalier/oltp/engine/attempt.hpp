@@ -1,53 +1,21 @@
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <exception>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "espalier/hw/clock.hpp"
 #include "espalier/oltp/engine/accesses.hpp"
-#include "espalier/oltp/engine/index_base.hpp"
-#include "espalier/oltp/engine/shared_state.hpp"
-#include "espalier/oltp/engine/table_base.hpp"
 #include "espalier/oltp/outcome.hpp"
-#include "espalier/oltp/row.hpp"
-#include "espalier/reclaim/epoch.hpp"
 #include "espalier/sync/backoff.hpp"
 
 namespace espalier::oltp::engine {
 
-/// A number that one thread adds to, and any thread may read.
-class own_count {
- public:
-  void add(std::uint64_t amount = 1) noexcept {
-    // relaxed, and no read-modify-write: only its thread writes it, and a count needs no order.
-    now_.store(now_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-  }
-  [[nodiscard]] std::uint64_t read() const noexcept {
-    return now_.load(std::memory_order_relaxed);  // relaxed: as above
-  }
+/// Of one thread. Other threads may read them, and then have numbers of different moments.
+using own_counts = counts_of<std::atomic<std::uint64_t>>;
 
- private:
-  std::atomic<std::uint64_t> now_{0};
-};
-
-/// The counts of the transactions of one thread, while it counts.
-struct own_counts {
-  own_count commits;
-  std::array<own_count, abort_reasons> aborts;
-  own_count waits, index_operations, sampled, sampled_ticks, sampled_index_ticks;
-
-  /// While the thread counts, the numbers may be of different moments.
-  [[nodiscard]] transaction_counts read() const noexcept;
-};
+/// To a count of the calling thread. relaxed, and no read-modify-write: only this thread writes it, and a count needs no order.
+inline void add(std::atomic<std::uint64_t>& count, std::uint64_t amount = 1) noexcept {
+  count.store(count.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
 
 /// The transactions of one thread, one after the other, and each one's attempts: what they do to rows and indexes, without
 /// their types. Here is what all protocols have in common: which rows an attempt has used, what an abort undoes, and the
@@ -60,8 +28,6 @@ class attempt {
   attempt(const attempt&) = delete;
   attempt& operator=(const attempt&) = delete;
   virtual ~attempt() = default;
-
-  // Transactions, and their attempts.
 
   /// Throws std::logic_error inside another transaction of the thread, and in a child of fork() that may not go on.
   void begin_transaction();
@@ -97,7 +63,8 @@ class attempt {
     whole([&] {
       make_writable(one);
       const former_keys former(*this);
-      note_keys(one.access);
+      const access& a = accesses_[one.access];
+      for (const auto& in : a.of->of->indexes()) keys_.emplace_back(in.get(), in->key_of(a.contents));
       accesses_[one.access].changing = true;
       change(accesses_[one.access].contents);
       accesses_[one.access].changing = false;
@@ -117,15 +84,13 @@ class attempt {
       const part_of_range part = read_range(in, from, to, i, at_once);
       drop_duplicates(in, base);
       // Not to part_.size(): a scan inside visit() that has ended by an exception leaves its rows there.
-      for (std::size_t n = base, end = part_.size(); n < end; ++n) {
+      bool goes_on = true;
+      for (std::size_t n = base, end = part_.size(); goes_on && n < end; ++n) {
         const found one = seen(in, part_[n].key, accesses_.find(part_[n].of));
-        if (one && !visit(one)) {
-          part_.resize(base);
-          return;
-        }
+        goes_on = !one || visit(one);
       }
       part_.resize(base);
-      if (part.ends) return;
+      if (part.ends || !goes_on) return;
       from = part.last + 1;
     }
   }
@@ -160,8 +125,8 @@ class attempt {
   virtual void read(access& a, intent i) = 0;
   /// Makes a new row invisible to other transactions until the commit.
   virtual void hide(access& a) = 0;
-  /// Keeps the key absent. `under` is the row that the index has under it, which is not there for the attempt; null: the index has none.
-  /// `left` is as in part_of_range. False: look again.
+  /// Keeps the key absent. `under` is a row that the index has under it, but not the attempt; null: there is none. `left` is
+  /// as in part_of_range. False: look again.
   [[nodiscard]] virtual bool keep_absent(index_base& in, std::uint64_t key, stored_row* under,
                                          std::uint64_t left, intent i) = 0;
   /// Keeps other rows out of a part of a range, whose own rows were read. False: read it again.
@@ -197,39 +162,25 @@ class attempt {
     read(accesses_[at], i);
     return at;
   }
-  /// Adds the rows to `into`, and returns their part with `last`, `ends` and `successor` set.
   struct key_and_row {
     std::uint64_t key;
     stored_row* of;
     friend bool operator==(const key_and_row&, const key_and_row&) = default;
   };
+  /// Adds the rows of the part to `into`. Sets its `last`, `ends` and `successor`.
   void collect(index_base& in, part_of_range& part, std::vector<key_and_row>& into);
   /// Notes a change of an index, which an abort undoes or the commit completes.
   void note_change(index_base& in, std::uint64_t key, std::uint32_t at, bool inserted);
-  /// Takes back the row's last change, an insert.
-  void forget_insert(std::uint32_t at) noexcept {
-    accesses_[at].last_change = changes_.back().former;
-    changes_.pop_back();
-  }
   /// Whether the attempt has put the row, one of others, under this key.
   [[nodiscard]] bool has_linked(const index_base& in, std::uint64_t key, const access& a) const noexcept {
     return a.writes && change_of(in, key, a, true) != none;
-  }
-  /// Calls visit(index, key) for each key that a row leaves when the attempt commits.
-  template <class Visit>
-  void for_each_left(Visit&& visit) const {
-    for (const index_change& c : changes_) {
-      if (c.in != nullptr && !c.inserted) visit(*c.in, c.key);
-    }
   }
   /// Counts an operation of an index, and its time where it is sampled.
   class index_time {
    public:
     explicit index_time(attempt& t) noexcept : t_(t), begin_(t.sampled_ ? hw::tsc_now() : 0) {
-      t.counts_.index_operations.add();
+      add(t.counts_.index_operations);
     }
-    index_time(const index_time&) = delete;
-    index_time& operator=(const index_time&) = delete;
     ~index_time() {
       if (begin_ != 0) t_.index_ticks_ += hw::tsc_now() - begin_;
     }
@@ -239,16 +190,6 @@ class attempt {
     std::uint64_t begin_;
   };
 
-  shared_state& shared_;
-  own_counts& counts_;
-  std::optional<epoch_domain::guard> guard_;
-  access_list accesses_;
-  arena memory_;
-  std::vector<key_and_row> part_;
-  std::uint64_t number_ = 0;
-
- private:
-  /// A change of an index: undone by an abort, or completed by the commit.
   struct index_change {
     index_base* in;  ///< null: it has been taken back
     std::uint64_t key;
@@ -257,13 +198,22 @@ class attempt {
     std::uint32_t former;  ///< the change of the same row before it
   };
 
+  shared_state& shared_;
+  own_counts& counts_;
+  std::optional<epoch_domain::guard> guard_;
+  access_list accesses_;
+  arena memory_;
+  std::vector<index_change> changes_;
+  std::vector<key_and_row> part_;
+  std::uint64_t number_ = 0;
+
+ private:
   [[nodiscard]] bool is_running() const noexcept { return guard_.has_value(); }
   /// Rows and indexes of another database have other locks.
   void require_own(const shared_state& of, const std::string& name) const {
-    if (&of != &shared_) [[unlikely]]
-      throw_foreign(name);
+    if (&of != &shared_)
+      throw std::logic_error("oltp: " + name + " is of another database than the transaction");
   }
-  [[noreturn]] static void throw_foreign(const std::string& name);
   /// A change of rows and indexes. Half of one may not be committed.
   template <class Change>
   decltype(auto) whole(Change&& change) {
@@ -275,7 +225,6 @@ class attempt {
     }
   }
 
-  void wait_for_turn(bool wants_precedence) noexcept;
   [[nodiscard]] found seen(const index_base& in, std::uint64_t key, std::uint32_t at) const {
     const access& a = accesses_[at];
     // The row may have had the key, or get it later.
@@ -286,16 +235,13 @@ class attempt {
                                          std::size_t at_once);
   void drop_duplicates(index_base& in, std::size_t base);
   void make_writable(const found& one);
-  /// What note_keys() has added is of one update, also where it ends by an exception.
+  /// What is in keys_ after the base is of one update, also where it ends by an exception.
   struct former_keys {
     attempt& t;
     const std::size_t base;
     explicit former_keys(attempt& of) noexcept : t(of), base(of.keys_.size()) {}
-    former_keys(const former_keys&) = delete;
-    former_keys& operator=(const former_keys&) = delete;
     ~former_keys() { t.keys_.resize(base); }
   };
-  void note_keys(std::uint32_t at);
   void follow_keys(std::uint32_t at, std::size_t keys);
   [[nodiscard]] std::uint32_t change_of(const index_base& in, std::uint64_t key, const access& a,
                                         bool inserted) const noexcept;
@@ -315,7 +261,6 @@ class attempt {
   std::optional<abort_reason> doomed_;  ///< the attempt may not commit, though the program has caught its end
   std::exception_ptr failed_;           ///< the same
   bool has_erased_ = false;             ///< a row, or one whose insert has failed
-  std::vector<index_change> changes_;
   std::vector<std::pair<index_base*, std::uint64_t>> keys_;
   bool sampled_ = false;
   std::uint64_t began_ = 0;
@@ -323,7 +268,6 @@ class attempt {
   std::uint64_t index_ticks_ = 0;
 };
 
-// Each is in the file of its protocol.
 [[nodiscard]] std::unique_ptr<attempt> make_no_wait(shared_state& shared, own_counts& counts);
 [[nodiscard]] std::unique_ptr<attempt> make_wait_die(shared_state& shared, own_counts& counts);
 [[nodiscard]] std::unique_ptr<attempt> make_silo(shared_state& shared, own_counts& counts);

@@ -1,14 +1,7 @@
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/oltp/engine/row_lock.hpp"
-#include "espalier/sync/lock_concept.hpp"
-#include "espalier/sync/ttas_lock.hpp"
 
 // The gaps between the keys of an index: what the protocols need so that no key comes into a gap that a transaction has read.
 

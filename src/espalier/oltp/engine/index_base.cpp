@@ -1,8 +1,5 @@
 #include "espalier/oltp/engine/index_base.hpp"
 
-#include <algorithm>
-#include <cassert>
-#include <memory>
 #include <new>
 #include <vector>
 
@@ -99,13 +96,13 @@ class index_base::link_set {
 
 template <class T>
 T* index_base::create(memory_role role) {
-  return new (shared_.chosen.indexes.allocate({sizeof(T), alignof(T), role})) T{};
+  return new (shared_.indexes.allocate({sizeof(T), alignof(T), role})) T{};
 }
 
 template <class T>
 void index_base::destroy(T* one, memory_role role) noexcept {
   std::destroy_at(one);
-  shared_.chosen.indexes.deallocate(one, {sizeof(T), alignof(T), role});
+  shared_.indexes.deallocate(one, {sizeof(T), alignof(T), role});
 }
 
 template <class T>
@@ -183,7 +180,7 @@ index_base::link* index_base::link_to(list& all, const stored_row* r) {
     l = &e->next;
     if (++steps == long_walk) {
       try {
-        all.known = std::make_unique<link_set>(shared_.chosen.indexes, all);
+        all.known = std::make_unique<link_set>(shared_.indexes, all);
       } catch (const std::bad_alloc&) {
         // It walks on.
       }

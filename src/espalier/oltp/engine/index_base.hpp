@@ -1,23 +1,12 @@
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "espalier/catalog/any_map.hpp"
-#include "espalier/memory/any_placement.hpp"
 #include "espalier/oltp/engine/gaps.hpp"
 #include "espalier/oltp/engine/shared_state.hpp"
-#include "espalier/reclaim/epoch.hpp"
-#include "espalier/sync/lock_concept.hpp"
-#include "espalier/sync/ttas_lock.hpp"
 
 // An index of a table: a map of the catalogue from keys to rows. It may be unique, or a multimap: then a key leads to the head
 // of a list of rows, under a table of locks, as in the database of the ATC 2018 study. So it needs nothing of the map but
@@ -44,7 +33,7 @@ class index_base {
         unique_(unique),
         key_(key),
         shared_(shared),
-        map_(shared.chosen.map, options_for(shared.chosen.map, shared.chosen.indexes, &shared.domain)),
+        map_(shared.chosen.map, options_for(shared.chosen.map, shared.indexes, &shared.domain)),
         gaps_(shared.chosen.by) {}
   index_base(const index_base&) = delete;
   index_base& operator=(const index_base&) = delete;

@@ -1,14 +1,9 @@
 #pragma once
 
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 
-#include "espalier/oltp/engine/precedence.hpp"
-#include "espalier/oltp/protocol.hpp"
-#include "espalier/oltp/row.hpp"
+#include "espalier/oltp/engine/shared_state.hpp"
+#include "espalier/oltp/options.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 
@@ -166,17 +161,9 @@ class silo_lock {
 /// The lock of the database's protocol.
 union row_lock {
   explicit row_lock(protocol by) noexcept {
-    switch (by) {
-      case protocol::no_wait:
-        std::construct_at(&no_wait);
-        break;
-      case protocol::wait_die:
-        std::construct_at(&wait_die);
-        break;
-      case protocol::silo:
-        std::construct_at(&silo);
-        break;
-    }
+    if (by == protocol::no_wait) std::construct_at(&no_wait);
+    if (by == protocol::wait_die) std::construct_at(&wait_die);
+    if (by == protocol::silo) std::construct_at(&silo);
   }
 
   no_wait_lock no_wait;

@@ -1,11 +1,7 @@
-#include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <functional>
-#include <vector>
 
 #include "espalier/oltp/engine/attempt.hpp"
-#include "espalier/sync/backoff.hpp"
 
 // Silo (Tu et al., "Speedy Transactions in Multicore In-Memory Databases", SOSP 2013): optimistic. A read copies the row and
 // notes its number. The commit locks the rows that it writes in the order of their addresses, notes the epoch, validates what
@@ -48,9 +44,9 @@ class silo final : public attempt {
     index_base* in;
     std::uint64_t from;
     std::uint64_t to;
-    std::uint64_t left;  ///< index_gaps::left().count() before it was read
-    std::size_t first;   ///< in range_rows_
-    std::size_t count;
+    std::uint64_t left;     ///< index_gaps::left().count() before it was read
+    std::size_t first = 0;  ///< in range_rows_
+    std::size_t count = 0;
   };
 
   static silo_lock& lock_of(const access& a) noexcept { return a.of->lock->silo; }
@@ -83,22 +79,23 @@ class silo final : public attempt {
 
   bool keep_absent(index_base& in, std::uint64_t key, stored_row* under, std::uint64_t left,
                    intent /*i*/) override {
-    const std::size_t first = range_rows_.size();
-    if (under != nullptr) note_row(in, {key, under});
-    ranges_.push_back({&in, key, key, left, first, range_rows_.size() - first});
+    const key_and_row one{key, under};
+    note_range({&in, key, key, left}, {&one, under != nullptr ? std::size_t{1} : 0});
     return true;
   }
-
   bool keep_part(index_base& in, const part_of_range& part, intent /*i*/) override {
-    const std::size_t first = range_rows_.size();
-    for (std::size_t n = part.base; n < part_.size(); ++n) note_row(in, part_[n]);
-    ranges_.push_back({&in, part.from, part.last, part.left, first, range_rows_.size() - first});
+    note_range({&in, part.from, part.last, part.left}, std::span(part_).subspan(part.base));
     return true;
   }
-  /// Of a range: a row of others that is there, to compare at the commit.
-  void note_row(const index_base& in, const key_and_row& one) {
-    const access& a = accesses_[accesses_.find(one.of)];
-    if (!a.inserted && !a.absent && !has_linked(in, one.key, a)) range_rows_.push_back(a.of);
+  /// With the rows of others that are there, to compare at the commit.
+  void note_range(range one, std::span<const key_and_row> rows) {
+    one.first = range_rows_.size();
+    for (const auto& [key, r] : rows) {
+      const access& a = accesses_[accesses_.find(r)];
+      if (!a.inserted && !a.absent && !has_linked(*one.in, key, a)) range_rows_.push_back(r);
+    }
+    one.count = range_rows_.size() - one.first;
+    ranges_.push_back(one);
   }
 
   stored_row* put(index_base& in, std::uint64_t key, std::uint32_t at) override {
@@ -167,29 +164,27 @@ class silo final : public attempt {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const std::uint32_t epoch = shared_.epoch.load(std::memory_order_relaxed);  // relaxed: by the fences
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    abort_reason why = abort_reason::row_changed;
-    bool holds = false;
+    std::optional<abort_reason> why = abort_reason::row_changed;
     try {
-      holds = reads_hold(true);
-      if (holds) {
-        why = abort_reason::range_changed;
-        holds = ranges_hold(true);
-      }
+      if (reads_hold(true))
+        why = ranges_hold(true) ? std::nullopt : std::optional(abort_reason::range_changed);
     } catch (...) {
       unlock_writes();
       throw;
     }
-    if (!holds) {
+    if (why) {
       unlock_writes();
-      give_up(why);
+      give_up(*why);
     }
     std::uint64_t newest = number_;
     for (const access& a : accesses_)
       newest = std::max(newest, a.number & ~(silo_lock::locked | silo_lock::absent));
     number_ = std::max(newest + silo_lock::one_number, std::uint64_t{epoch} << shared_state::epoch_bit);
-    for_each_left([](index_base& in, std::uint64_t key) { in.gaps().left().note(key); });
+    for (const index_change& c : changes_) {
+      if (c.in != nullptr && !c.inserted) c.in->gaps().left().note(c.key);
+    }
     install();
-    if ((counts_.commits.read() + 1) % shared_.chosen.commits_per_epoch == 0)
+    if ((counts_.commits.load(std::memory_order_relaxed) + 1) % shared_.chosen.commits_per_epoch == 0)
       shared_.epoch.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number
   }
 

@@ -1,13 +1,8 @@
 #include "espalier/oltp/engine/table_base.hpp"
 
 #include <cstring>
-#include <memory>
 #include <new>
-#include <stdexcept>
 #include <type_traits>
-#include <utility>
-
-#include "espalier/oltp/row.hpp"
 
 namespace espalier::oltp::engine {
 
@@ -21,7 +16,7 @@ index_base& table_base::add_index(std::unique_ptr<index_base> one) {
 }
 
 stored_row* table_base::create(const std::byte* data) {
-  any_placement& rows = shared_.chosen.rows;
+  any_placement& rows = shared_.rows;
   const block for_lock{shared_.chosen.lock_bytes, alignof(row_lock), lock_role};
   const std::size_t bytes = 8 * words_of(row_bytes_);
   void* const wrapper = rows.allocate({sizeof(stored_row), alignof(stored_row), row_role});
@@ -43,7 +38,7 @@ stored_row* table_base::create(const std::byte* data) {
 
 void table_base::destroy(stored_row* r) noexcept {
   static_assert(std::is_trivially_destructible_v<row_lock> && std::is_trivially_destructible_v<stored_row>);
-  any_placement& rows = shared_.chosen.rows;
+  any_placement& rows = shared_.rows;
   rows.deallocate(r->data, {8 * words_of(row_bytes_), 8, data_role});
   rows.deallocate(r->lock, {shared_.chosen.lock_bytes, alignof(row_lock), lock_role});
   rows.deallocate(r, {sizeof(stored_row), alignof(stored_row), row_role});

@@ -1,16 +1,8 @@
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "espalier/oltp/engine/index_base.hpp"
-#include "espalier/oltp/engine/row_lock.hpp"
-#include "espalier/oltp/engine/shared_state.hpp"
-#include "espalier/reclaim/epoch.hpp"
 
 namespace espalier::oltp::engine {
 

@@ -1,10 +1,4 @@
-#include <algorithm>
-#include <atomic>
-#include <utility>
-#include <vector>
-
 #include "espalier/oltp/engine/attempt.hpp"
-#include "espalier/sync/backoff.hpp"
 
 // Strict two-phase locking (Yu et al., "Staring into the Abyss", VLDB 2014). A transaction locks a row before it reads or
 // changes it, and releases all locks at its end. NO_WAIT and WAIT_DIE differ in what happens if the lock is not free.
@@ -39,8 +33,8 @@ class two_phase final : public attempt {
 
   bool keep_absent(index_base& in, std::uint64_t key, stored_row* under, std::uint64_t /*left*/,
                    intent i) override {
-    // The lock of that row guards the key while the index has the row. It stays there until this transaction has ended, or
-    // until it is left over.
+    // This transaction holds the lock of that row. If the row is still in the index, it is left over: it stays there, and its
+    // lock guards the key.
     if (under != nullptr) return in.find(key) == under;
     read_gaps(in);
     const index_base::entry_of_row successor = in.first_from(key);
@@ -95,12 +89,10 @@ class two_phase final : public attempt {
       unlock(*a.of->lock, a.held);
     }
     for (const auto& [in, held] : ends_) unlock(in->gaps().end(), held);
-    ends_.clear();
     for (index_base* const in : gaps_) in->gaps().end_reading();
+    ends_.clear();
     gaps_.clear();
   }
-
-  // Locks.
 
   static constexpr lock_mode mode_of(intent i) noexcept {
     return i == intent::write ? lock_mode::exclusive : lock_mode::shared;
@@ -115,7 +107,7 @@ class two_phase final : public attempt {
   void acquire(no_wait_lock& l, lock_mode wanted, lock_mode held) {
     if (wanted == lock_mode::shared ? l.try_shared() : l.try_exclusive(held)) return;
     if (!may_wait()) give_up(abort_reason::conflict);
-    counts_.waits.add();
+    add(counts_.waits);
     for (backoff pause; !l.try_reserving(wanted, held);) pause.wait();
   }
   void acquire(wait_die_lock& l, lock_mode wanted, lock_mode held) {
@@ -124,15 +116,13 @@ class two_phase final : public attempt {
       const lock_answer answer = l.request(wanted, held, age());
       if (answer == lock_answer::granted) return;
       if (answer == lock_answer::die) give_up(abort_reason::conflict);
-      if (!waited) counts_.waits.add();
+      if (!waited) add(counts_.waits);
       pause.wait();
     }
   }
   static void unlock(row_lock& l, lock_mode held) noexcept {
     if (held != lock_mode::none) (l.*Lock).release(held);
   }
-
-  // Gaps.
 
   /// How the transaction holds the lock of the gap after the last row.
   lock_mode& held_at_end(index_base& in) {
@@ -170,19 +160,18 @@ class two_phase final : public attempt {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!in.gaps().are_read(by_itself)) return true;
     in.remove(*guard_, key, accesses_[at].of);
-    forget_insert(at);
+    accesses_[at].last_change = changes_.back().former;
+    changes_.pop_back();
     return false;
   }
   /// With the gap before the successor locked meanwhile. False if the successor has changed.
   bool put_before(index_base& in, const index_base::entry_of_row& successor, std::uint64_t key,
                   stored_row* r) {
     row_lock& gap = successor.of != nullptr ? *successor.of->lock : in.gaps().end();
-    lock_mode before = lock_mode::none;
-    if (successor.of != nullptr) {
-      if (const std::uint32_t at = accesses_.find(successor.of); at != none) before = accesses_[at].held;
-    } else {
-      before = held_at_end(in);
-    }
+    const std::uint32_t known = successor.of != nullptr ? accesses_.find(successor.of) : none;
+    const lock_mode before = successor.of == nullptr ? held_at_end(in)
+                             : known != none         ? accesses_[known].held
+                                                     : lock_mode::none;
     lock_mode held = before;
     lock(gap, held, lock_mode::exclusive);
     struct restored {
