@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/delegation/partitioned_map.hpp"
 #include "espalier/delegation/partitions.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/pause.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
-#include "espalier/map/partitioned.hpp"
 
 namespace {
 

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/delegation/partitioned_map.hpp"
 #include "espalier/map/bst/ext_lf.hpp"
 #include "espalier/map/locked_map.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
-#include "espalier/map/partitioned.hpp"
 #include "support/every_entry.hpp"
 
 // What map_facade makes of the other operations, the same for all maps: on some of each kind, against std::map.

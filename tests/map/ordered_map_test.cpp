@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/delegation/partitioned_map.hpp"
 #include "espalier/hw/vector_compare.hpp"
 #include "espalier/map/locked_map.hpp"
 #include "espalier/map/map_traits.hpp"
-#include "espalier/map/partitioned.hpp"
 #include "espalier/reclaim/epoch.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "support/every_entry.hpp"

@@ -21,6 +21,7 @@
 #include "apps/studies/dps/claims.hpp"
 #include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
+#include "espalier/delegation/partitioned_map.hpp"
 #include "espalier/delegation/partitions.hpp"
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/cache_line.hpp"
@@ -28,7 +29,6 @@
 #include "espalier/hw/pause.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
-#include "espalier/map/partitioned.hpp"
 #include "espalier/measure/random.hpp"
 #include "espalier/measure/statistics.hpp"
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "espalier/catalog/entry_list.hpp"
+#include "espalier/delegation/partitioned_map.hpp"
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
-#include "espalier/map/partitioned.hpp"
 
 namespace espalier::catalog {
 
