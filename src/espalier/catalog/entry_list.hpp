@@ -35,6 +35,14 @@ struct text {
 /// Whether a combination also comes with any placement that is chosen when the program runs.
 enum class placing : bool { fixed, chosen };
 
+/// Not inlined: g++ 12 takes the memory of the string for too small.
+[[nodiscard, gnu::noinline]] inline std::string full_name(std::string_view algorithm,
+                                                          std::string_view variant) {
+  std::string full(algorithm);
+  if (!variant.empty()) full.append("/").append(variant);
+  return full;
+}
+
 /// One combination. The variant is empty for the algorithm's default, otherwise it names what differs.
 template <class Map, text Variant = "",
           placing Placing = Variant.view().empty() ? placing::chosen : placing::fixed>
@@ -45,11 +53,7 @@ struct entry {
   static constexpr std::string_view variant = Variant.view();
 
   /// "ticket", "ticket/shared_heap": as on the command line and in results.
-  [[nodiscard]] static std::string name() {
-    std::string full(algorithm);
-    if (!variant.empty()) full.append("/").append(variant);
-    return full;
-  }
+  [[nodiscard]] static std::string name() { return full_name(algorithm, variant); }
 };
 
 /// An algorithm's default that also takes strings as keys: then it is the second map.
