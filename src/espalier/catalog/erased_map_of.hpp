@@ -55,9 +55,9 @@ class erased_map_of : public Interface {
         ++blocks;
         bytes += espalier::bytes_held(map_.placement(), memory, block{block_bytes, alignof(void*), role});
       });
-      const memory_usage held = map_.usage();
-      if (held.blocks == blocks) return 0;
-      return held.bytes_in_use > bytes ? held.bytes_in_use - bytes : 0;
+      const memory_usage used = map_.usage();
+      if (used.blocks == blocks) return 0;
+      return used.bytes_in_use > bytes ? used.bytes_in_use - bytes : 0;
     } else {
       return std::nullopt;
     }
