@@ -100,14 +100,21 @@ std::int64_t byte_cache::state::cost_of(std::size_t bytes, Work&& work) {
 bool byte_cache::state::copy_instead() {
   const bool is_cheap = left_for_copies > 0 && log.can_grow();
   if (!is_cheap && !budget.is_passed()) return false;
-  const std::uint32_t index = log.take_loose(log.segment_bytes() / (is_cheap ? 1 : 4));
+  const std::size_t most = log.segment_bytes() / (is_cheap ? 1 : 4);
+  std::uint32_t index = log.take_loose(most);
+  // Where memory costs much, segments with few holes are worth it, too.
+  constexpr std::int64_t much = 16;
+  if (index == entry_log::none && is_cheap && cost_of_memory > much * cost_of_copy && log.find_holes())
+    index = log.take_loose(most);
   if (index == entry_log::none) return false;
   // relaxed: a count
   const std::size_t bytes = log[index].live.load(std::memory_order_relaxed);
-  left_for_copies -= cost_of(bytes, [&] {
+  const std::int64_t cost = cost_of(bytes, [&] {
     static_cast<void>(empty({index, true, 0, now()}));
     domain.collect();
   });
+  cost_of_copy += (cost - cost_of_copy) / 16;
+  left_for_copies -= cost;
   return true;
 }
 

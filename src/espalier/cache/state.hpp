@@ -99,6 +99,7 @@ struct byte_cache::state {
 
   // Under the mutex.
   std::int64_t cost_of_memory = 0;   // of a segment's that was not used before, of late
+  std::int64_t cost_of_copy = 0;     // of a segment's entries
   std::int64_t left_for_copies = 0;  // what copies may cost before the next one
   std::uint64_t evicting = 0;
   std::uint64_t walks = 0;
