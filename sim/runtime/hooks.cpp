@@ -156,6 +156,7 @@ void page_run::refuse_huge(std::size_t from) noexcept {
 std::size_t page_size() noexcept { return 4096; }
 /// They keep their contents, which no caller reads again.
 bool discard_pages(std::byte*, std::size_t) noexcept { return true; }
+void request_pages(std::byte*, std::size_t) noexcept {}
 std::size_t huge_page_size() { return std::size_t{2} << 20U; }
 std::string_view transparent_huge_pages() { return "madvise"; }
 
