@@ -626,7 +626,8 @@ TEST_F(trace_files, come_back_as_they_were_written) {
     const map_operation operation = recordable[random.below(recordable.size())];
     const bool has_argument = operation != map_operation::find && operation != map_operation::erase &&
                               operation != map_operation::extract;
-    records.push_back({random.next() >> random.below(64), has_argument ? random.next() : 0, operation});
+    const std::uint64_t key = random.next() >> random.below(64);
+    records.push_back({operation, key, has_argument ? random.next() : 0});
   }
   write(at("ops"), records);
   EXPECT_EQ(read_trace(at("ops")), records);
@@ -822,8 +823,8 @@ TEST(key_space, numbers_strings_for_their_codec) {
   EXPECT_EQ(keys.type(), key_type::string);
   EXPECT_EQ(keys.order(), key_order::explicit_list);
   EXPECT_EQ(keys.size(), 2U);
-  EXPECT_EQ(listed_string_codec::encode_key(keys.key(0)), "https://example.org/b");
-  EXPECT_EQ(listed_string_codec::encode_key(keys.key(1)), "a");
+  EXPECT_EQ(catalog::listed_string_codec::encode_key(keys.key(0)), "https://example.org/b");
+  EXPECT_EQ(catalog::listed_string_codec::encode_key(keys.key(1)), "a");
   EXPECT_EQ(key_space(key_order::sequential, 1).type(), key_type::integer);
 }
 
