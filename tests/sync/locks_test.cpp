@@ -97,11 +97,15 @@ struct broken_lock {
   void unlock() noexcept {}
 };
 
-/// Reads and writes that race without being undefined.
+/// Reads and writes that race without being undefined. Other threads run between a read and the write.
 struct racing_int {
   racing_int(int v) noexcept : value(v) {}  // NOLINT(google-explicit-constructor)
-  operator int() const noexcept { return value.load(std::memory_order_relaxed); }  // NOLINT
-  void operator=(int v) noexcept { value.store(v, std::memory_order_relaxed); }    // NOLINT
+  operator int() const noexcept {           // NOLINT
+    const int now = value.load(std::memory_order_relaxed);
+    std::this_thread::yield();
+    return now;
+  }
+  void operator=(int v) noexcept { value.store(v, std::memory_order_relaxed); }  // NOLINT
   std::atomic<int> value;
 };
 
