@@ -51,7 +51,7 @@ template <map_operation Op, codec Codec, class Map>
     return number_of<Codec>(map.extract(key));
   } else if constexpr (Op == map_operation::update) {
     const auto add = [&](const std::optional<value>& v) {
-      return Codec::encode_value(number_of<Codec>(v) + s.argument);
+      return Codec::encode_value((v ? Codec::decode_value(*v) : 0) + s.argument);
     };
     if constexpr (exchanging_ordered_map<Map>)
       return number_of<Codec>(map.update(key, add).before);
