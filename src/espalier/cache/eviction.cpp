@@ -66,11 +66,11 @@ std::uint32_t byte_cache::state::allocate_large(std::size_t bytes) {
 /// From the log, if need be with memory of free extents.
 std::uint32_t byte_cache::state::take_free() noexcept {
   if (budget.is_passed()) large.discard_for(0);
-  const bool grows = log.can_grow();
+  const std::uint32_t backed = log.backed();
   std::uint32_t index = entry_log::none;
   const std::int64_t cost = cost_of(2 * log.segment_bytes(), [&] { index = log.take_free(); });
   if (index != entry_log::none) {
-    if (grows) {
+    if (log.backed() > backed) {  // it was not a freed one
       // The first segment of a huge page brings the memory of all.
       cost_of_memory += (cost - cost_of_memory) / 16;
       left_for_copies = std::min(left_for_copies + cost_of_memory, 4 * cost_of_memory);
