@@ -53,14 +53,14 @@ namespace espalier::example {
 
 using block_list_traits = basic_map_traits<segregated, unused_policy, epoch_domain, ttas_lock, hw::rtm>;
 
+/// A block is freed as a whole, so its values are copied as bytes.
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           std::size_t BlockBytes = 4096>
+  requires std::is_trivially_copyable_v<Value>
 class block_list : public stored_map<block_list<Key, Value, Traits, Compare, BlockBytes>, Key, Value, Compare,
                                      node_store<completed_traits<Traits, block_list_traits>>> {
   using base =
       stored_map<block_list, Key, Value, Compare, node_store<completed_traits<Traits, block_list_traits>>>;
-  static_assert(std::is_trivially_copyable_v<Value>,
-                "a block is freed as a whole: its values must be trivially copyable");
   using base::equal;
   using base::less;
   using base::store_;

@@ -31,6 +31,7 @@ subject_type named(std::string_view name) {
   type.largest_key = plain_codec::largest_key;
   type.reclaims = true;
   type.placement = segregated::name;
+  type.node_entries = 0;
   type.make = [name](const std::shared_ptr<void>& domain) -> std::unique_ptr<subject> {
     return std::make_unique<subject_of<any_map, plain_codec, call_forms::both>>(
         domain, name, options_for(name, domain.get()));

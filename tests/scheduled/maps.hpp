@@ -12,8 +12,8 @@
 
 // The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each distinct type that
 // remains when placement and reclaimer are the simulator's. With ESPALIER_EVERY_ENTRY also those with published
-// nodes, values larger than a word in all of them, and the algorithm's default with the traits that ship. ordered_map has
-// the usual number of schedules; without ESPALIER_EVERY_ENTRY the other algorithms have a third of it, and partitioned maps a
+// nodes, values larger than a word in all of them, and the algorithm's default with the traits that ship. Maps that ship
+// with strings as keys have the usual number of schedules; without ESPALIER_EVERY_ENTRY the other algorithms have a third of it, and partitioned maps a
 // twelfth, of the default alone. Entries that are not their algorithm's default have a quarter of its number. Maps whose reads
 // must not run beside writers are left out.
 
@@ -37,9 +37,9 @@ template <class Entry>
 constexpr bool delegates = Entry::map_type::properties.asks_partitions;
 
 template <class Entry>
-constexpr double share_of_algorithm = every_entry || Entry::algorithm == "ordered_map" ? 1
-                                      : delegates<Entry>                               ? 1.0 / 12
-                                                                                       : 1.0 / 3;
+constexpr double share_of_algorithm = every_entry || requires { typename Entry::string_map; } ? 1
+                                      : delegates<Entry>                                      ? 1.0 / 12
+                                                                                              : 1.0 / 3;
 
 template <class Done, class... Entries>
 struct distinct;

@@ -28,9 +28,9 @@
 //
 // An algorithm's default is compiled as it ships. All others are on chosen_placement, so that entries which differ in
 // their placement alone are one type. Under sanitizers, where compilation is most of the time, the default is too, and
-// ordered_map alone has all of this: the other algorithms have their default and small nodes under AddressSanitizer, and
-// nothing under ThreadSanitizer. The scheduled battery, where they are complete, finds misuse of memory and races too.
-// With ESPALIER_EVERY_ENTRY every entry is as it ships, and large values come with plain keys too.
+// only algorithms that ship with strings as keys have all of this: the others have their default and small nodes under
+// AddressSanitizer, and nothing under ThreadSanitizer. The scheduled battery, where they are complete, finds misuse of
+// memory and races too. With ESPALIER_EVERY_ENTRY every entry is as it ships, and large values come with plain keys too.
 
 namespace espalier::test {
 
@@ -55,19 +55,25 @@ inline void add_placed(subject_type type, std::string_view suite, std::string_vi
   add_subject(std::move(type));
 }
 
-/// Calls without a guard are the facade's, and the same for all maps with one type of guard. The scheduled battery makes
-/// them on every map.
 template <class Entry>
-constexpr bool calls_without_guard =
-    !sanitized || every_entry || Entry::algorithm == "locked_map" || Entry::algorithm == "ticket";
+constexpr bool has_strings = requires { typename Entry::string_map; };
+template <class Entry>
+constexpr bool has_all = has_strings<Entry> || !sanitized || every_entry;
 
-/// Compiled for calls with a guard alone, except for an algorithm's default.
+template <class Entry>
+concept has_fanout = requires { typename Entry::map_type::template with_fanout<3>; };
+/// Whether the map takes values of this codec.
+template <class Entry, class Codec>
+concept takes = requires { typename rebind_to_codec<typename Entry::map_type, Codec>; };
+
+/// Compiled for calls with a guard alone, except for an algorithm's default. Those without one are the facade's, and the
+/// same for all maps with one type of guard; the scheduled battery makes them on every map.
 template <class Entry, class Codec>
 subject_type subject_on_chosen_placement(std::string_view variant = {}) {
-  constexpr call_forms forms = Entry::variant.empty() && std::is_same_v<Codec, plain_codec> &&
-                                       !thread_sanitizer && calls_without_guard<Entry>
-                                   ? call_forms::both
-                                   : call_forms::guarded;
+  constexpr call_forms forms =
+      Entry::variant.empty() && std::is_same_v<Codec, plain_codec> && !thread_sanitizer && has_all<Entry>
+          ? call_forms::both
+          : call_forms::guarded;
   using shipped = typename Entry::map_type::traits_type::placement_type;
   using map = on_chosen_placement<typename Entry::map_type, Codec>;
   using placement = std::conditional_t<is_choice<shipped>, shipped, segregated>;
@@ -86,9 +92,6 @@ void add_entry() {
     add_subject(subject_on_chosen_placement<Entry, plain_codec>());
 }
 
-template <class Entry>
-concept has_fanout = requires { typename Entry::map_type::template with_fanout<3>; };
-
 /// The entry's map with nodes so small that few keys make a deep tree.
 template <class Entry>
 struct narrow_entry : Entry {
@@ -103,14 +106,8 @@ subject_type narrow_subject() {
 }
 
 template <class Entry>
-constexpr bool ships = Entry::algorithm == "ordered_map";
-template <class Entry>
-constexpr bool has_all = ships<Entry> || !sanitized || every_entry;
-
-template <class Entry>
 void add_to_default() {
-  // The example map has values that are copied as bytes alone.
-  using values = std::conditional_t<Entry::algorithm == "block_list", wide_codec, owned_codec>;
+  using values = std::conditional_t<takes<Entry, owned_codec>, owned_codec, wide_codec>;
   using codec = std::conditional_t<thread_sanitizer, values, folded<values>>;
   std::vector<subject_type> failing;
   const auto add = [&failing](subject_type type) {
@@ -124,14 +121,13 @@ void add_to_default() {
   else
     failing.push_back(plain);
   if constexpr (has_all<Entry>) add(subject_on_chosen_placement<Entry, codec>());
-  if constexpr (Entry::algorithm == "locked_map") {
-    add(subject_on_chosen_placement<Entry, string_codec>());
-    add_subject(mirrored(failing.back()));
-  }
-  if constexpr (has_all<Entry> && (ships<Entry> || Entry::algorithm == "olc_btree"))
-    add(subject_on_chosen_placement<narrow_entry<Entry>, large_key_codec>());
-  if constexpr (ships<Entry>) {
-    add(narrow_subject<Entry, string_codec>());
+  if constexpr (has_strings<Entry>) {
+    if constexpr (has_fanout<Entry>) {
+      add(subject_on_chosen_placement<narrow_entry<Entry>, large_key_codec>());
+      add(narrow_subject<Entry, string_codec>());
+    } else {
+      add(subject_on_chosen_placement<Entry, string_codec>());
+    }
     add_subject(mirrored(failing.back()));
   }
   for (const subject_type& type : failing) {

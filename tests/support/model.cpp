@@ -225,11 +225,8 @@ std::uint64_t blocks_when_empty(const subject_type& type) { return splits_nodes(
 
 void expect_emptied(subject& map, const subject_type& type) {
   if (!type.reclaims) return;
-  // A leaf of strings has blocks with what it had of them. Maps that are chosen by name, or partitioned, do not say what
-  // their nodes have.
-  const bool has_last_node =
-      type.node_entries > 1 || type.algorithm == "ordered_map" || type.algorithm == "partitioned";
-  const std::uint64_t of_last_node = has_last_node ? 4 : 0;
+  // A leaf of strings has blocks with what it had of them.
+  const std::uint64_t of_last_node = type.node_entries == 1 ? 0 : 4;
   EXPECT_LE(map.usage().blocks, blocks_when_empty(type) + of_last_node) << "an emptied map holds memory";
 }
 

@@ -167,7 +167,7 @@ struct subject_type {
   bool from_heap;
   std::string_view layout;
   std::optional<std::size_t> node_bytes;
-  /// In one node, at most. Where there are several, few operations create or retire a block.
+  /// In one node, at most; 0: unknown. Where there are several, few operations create or retire a block.
   unsigned node_entries = 1;
   std::vector<node_type> node_types;
 
