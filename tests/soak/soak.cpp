@@ -18,6 +18,7 @@
 #include "support/environment.hpp"
 #include "support/model.hpp"
 #include "support/on_threads.hpp"
+#include "support/sanitizers.hpp"
 #include "support/suite.hpp"
 
 namespace espalier::test {
@@ -231,8 +232,9 @@ struct moving_window {
 }  // namespace
 
 ESPALIER_CHECK(soak, memory_follows_a_moving_window) {
-  if (type.node_entries == 1) return;  // a node goes with its entry
-  const double total = environment_number("ESPALIER_SOAK_OPERATIONS", 1'000'000);
+  if (type.node_entries <= 1) return;  // a node goes with its entry
+  const double total =
+      environment_number("ESPALIER_SOAK_OPERATIONS", address_sanitizer ? 250'000 : 1'000'000);
   constexpr std::uint64_t ways = 4;
   const auto turns = static_cast<std::uint64_t>(total / ways / (2 * moving_window::size));
   const std::uint64_t most = most_blocks(type, moving_window::size);
