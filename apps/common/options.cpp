@@ -214,7 +214,7 @@ void declare(CLI::App& verb, simulate_options& o) {
   option_group results(verb, results_group);
   machine.add_default("--machine", o.machine, "NAME",
                       "Machine to simulate: a name that --machines lists, or this for a model of this "
-                      "machine");
+                      "machine; NAME:no-COST: without a cost of the model");
   machine.add_flag("--machines", o.list_machines, "List the machines that can be simulated, and exit");
   machine.add_list("--threads", o.threads, "N",
                    "Numbers of threads, comma-separated; by default 1, a socket's cores, all cores, all "

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <sstream>
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/map_choice.hpp"
@@ -26,7 +27,7 @@ using app::usage_error;
 /// For a map and the machine's data on its lines: no map needs more.
 constexpr double most_simulated_bytes_per_key = 1024;
 
-sim::machine_spec chosen_machine(const std::string& name) {
+sim::machine_spec machine_named(const std::string& name) {
   if (name == "this") return sim::this_machine(hw::topology::system());
   std::string known;
   for (const sim::machine_spec& m : sim::presets()) {
@@ -34,6 +35,34 @@ sim::machine_spec chosen_machine(const std::string& name) {
     known += m.name + ", ";
   }
   throw usage_error(fmt::format("--machine {} is unknown; there are {}and this", name, known));
+}
+
+/// "e7_4850", or without costs of the model: "e7_4850:no-window".
+sim::machine_spec chosen_machine(const std::string& text) {
+  std::istringstream parts(text);
+  std::string part;
+  std::getline(parts, part, ':');
+  sim::machine_spec machine = machine_named(part);
+  while (std::getline(parts, part, ':')) {
+    std::string known;
+    bool found = false;
+    for (const sim::model_cost& cost : sim::model_costs()) {
+      sim::machine_spec without = machine;
+      if (!cost.leave_out(without)) continue;
+      known += fmt::format("{}no-{}", known.empty() ? "" : ", ", cost.name);
+      if (part != fmt::format("no-{}", cost.name)) continue;
+      found = true;
+      machine = without;
+      machine.name += ":" + part;
+      machine.description += fmt::format(" Without this cost: {}.", cost.what);
+      break;
+    }
+    if (!found)
+      throw usage_error(fmt::format("--machine {}: there is no {}; {} can be simulated {}", text, part,
+                                    machine.name,
+                                    known.empty() ? "with all its costs only" : "with " + known));
+  }
+  return machine;
 }
 
 std::vector<unsigned> chosen_threads(const simulate_options& o, const sim::machine_spec& machine) {

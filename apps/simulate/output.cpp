@@ -120,6 +120,10 @@ std::string machine_list() {
   const auto add = [&](const sim::machine_spec& m) {
     all +=
         fmt::format("{}  SIMULATED: {}\n", m.name, socket_text(m)) + app::wrapped(m.description, "  ", 100);
+    for (const sim::model_cost& cost : sim::model_costs())
+      if (sim::machine_spec without = m; cost.leave_out(without))
+        all += app::wrapped(fmt::format("{}:no-{}: without this cost: {}", m.name, cost.name, cost.what),
+                            "    ", 100);
   };
   for (const sim::machine_spec& m : sim::presets()) add(m);
   try {
@@ -184,12 +188,16 @@ ordered_json machine_json(const sim::machine_spec& m) {
               {"l2_holds_huge", m.tlb.l2_holds_huge}};
   j["latency_cycles"] = latency_json(m.latency);
   j["store_buffer"] = m.store_buffer;
+  j["loads_in_flight"] = m.loads_in_flight;
+  j["window_accesses"] = m.window_accesses;
   j["smt_factor"] = m.smt_factor;
   if (m.transactions)
     j["transactions"] = {{"write_sets", m.transactions->write_sets},
                          {"write_ways", m.transactions->write_ways},
                          {"read_set_lines", m.transactions->read_set_lines},
-                         {"keeps_written", m.transactions->keeps_written}};
+                         {"keeps_written", m.transactions->keeps_written},
+                         {"commit_waits", m.transactions->commit_waits},
+                         {"requests_travel", m.transactions->requests_travel}};
   else
     j["transactions"] = "unavailable";
   return j;

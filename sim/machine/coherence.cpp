@@ -51,6 +51,12 @@ bool coherence::held_elsewhere(const directory_entry& entry, unsigned socket) co
   return (entry.llc & ~(1u << socket)) != 0 || !entry.sharers.without(of_socket_[socket]).empty();
 }
 
+coherence::place coherence::others_of(unsigned core, std::uint32_t line) const noexcept {
+  const directory_entry* const entry = directory_.find(line);
+  if (entry == nullptr) return {false, false, 0};
+  return {entry->has_owner(), held_elsewhere(*entry, socket_of(private_of(core))), entry->busy_until};
+}
+
 // Accesses a line that the core's private cache holds. The result's entry is null if it does not.
 coherence::result coherence::access_private(unsigned core, std::uint32_t line, bool write, counts& c) {
   const unsigned me = private_of(core);

@@ -207,6 +207,20 @@ class coherence {
     return held.entry == nullptr ? access_shared(core, line, write, home(), c) : held;
   }
 
+  struct place {
+    bool owned;  ///< one cache has it alone
+    bool far;    ///< one is in another socket
+    std::uint64_t busy_until;
+  };
+  /// Where caches of other cores hold the line.
+  [[nodiscard]] place others_of(unsigned core, std::uint32_t line) const noexcept;
+
+  /// No other core gets the line before this moment.
+  void keep_busy(std::uint32_t line, std::uint64_t until) {
+    std::uint64_t& busy = directory_[line].busy_until;
+    if (busy < until) busy = until;
+  }
+
   /// The lines displaced since the last clear, in order. Lines that another core took are not included.
   const std::vector<displaced_line>& displaced() const noexcept { return displaced_; }
   void clear_displaced() noexcept { displaced_.clear(); }

@@ -149,34 +149,46 @@ machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
     sharing_[kind] = scaled(alone_[kind], spec_.smt_factor);
   for (unsigned i = 0; i < spec_.hardware_threads(); ++i) {
     const unsigned core = i / spec_.threads_per_core;
-    threads_.push_back(
-        {core, core / spec_.cores_per_socket, false, {}, store_buffer(spec_.store_buffer), {}});
+    threads_.push_back({core,
+                        core / spec_.cores_per_socket,
+                        false,
+                        {},
+                        store_buffer(spec_.store_buffer),
+                        {},
+                        load_window(spec_.loads_in_flight, spec_.window_accesses)});
   }
 }
 
 std::uint64_t machine::access(unsigned hardware_thread, std::uint64_t now, std::uint64_t address,
-                              unsigned bytes, touch kind) {
+                              unsigned bytes, touch kind, std::uint64_t value) {
   require_inside(address, bytes);
   caches_.clear_displaced();
   if (bytes == 0) return 0;
   thread_state& thread = threads_[hardware_thread];
+  std::uint64_t cycles = 0;
+  if (thread.loads.exists()) {
+    cycles = kind == touch::atomic ? thread.loads.drain(now) : thread.loads.before(address, now);
+    thread.count.stall_cycles += cycles;
+    thread.count.cycles += cycles;
+  }
   const std::uint32_t last = line_of(address + bytes - 1);
   std::uint32_t line = line_of(address);
   const auto first = static_cast<unsigned>(address % line_bytes);
-  std::uint64_t cycles = touch_line(thread, now, line, bytes_of_line(first, bytes), kind);
+  cycles += touch_line(thread, now + cycles, line, bytes_of_line(first, bytes), kind, value);
   for (unsigned begun = line_bytes - first; line != last; begun += line_bytes) [[unlikely]]
-    cycles += touch_line(thread, now + cycles, ++line, bytes_of_line(0, bytes - begun), kind);
+    cycles += touch_line(thread, now + cycles, ++line, bytes_of_line(0, bytes - begun), kind, value);
   return cycles;
 }
 
 std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line,
-                                  std::uint64_t bytes, touch kind) {
+                                  std::uint64_t bytes, touch kind, std::uint64_t value) {
   counts& c = thread.count;
   const bool write = kind != touch::read;
   std::uint64_t stall = translate(thread, line);
   if (kind == touch::atomic) stall += thread.stores.drain(now + stall);
   std::uint64_t latency = 0;
   std::uint64_t there = 0;
+  bool asked = false;
   if (caches_.hit_l1(thread.core, line, write)) [[likely]] {
     ++c.l1_hits;
     // The cache holds the line already, but its contents may still be on the way.
@@ -186,7 +198,10 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
       else
         thread.asked.add(line, bytes);
     }
+    if (thread.loads.any(now + stall)) [[unlikely]]
+      latency = std::max(latency, thread.loads.arrival_of(line, now + stall) - now - stall);
   } else {
+    asked = true;
     const arrival f = fetch(thread, now + stall, line, write);
     latency = f.usable;
     there = f.there;
@@ -195,10 +210,15 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
   switch (kind) {
     case touch::read:
       ++c.reads;
-      stall += latency;
+      stall += thread.loads.exists() ? load(thread, now + stall, line, latency, asked, value) : latency;
       break;
     case touch::write:
       ++c.writes;
+      // Stores leave the core in its program's order, after the loads before them.
+      if (thread.loads.any(now + stall)) [[unlikely]] {
+        latency = std::max(latency, thread.loads.drain(now + stall));
+        caches_.keep_busy(line, now + stall + latency);
+      }
       // A store that completes at once needs no place if there is none before it.
       if (latency != 0 || !thread.stores.is_empty(now + stall))
         stall += thread.stores.push(now + stall, latency);
@@ -214,6 +234,31 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
   c.stall_cycles += stall;
   c.cycles += cycles;
   return cycles;
+}
+
+std::uint64_t machine::load(thread_state& thread, std::uint64_t now, std::uint32_t line,
+                            std::uint64_t latency, bool asked, std::uint64_t value) {
+  if (latency == 0) return 0;
+  const std::uint64_t wait = asked ? thread.loads.place(now) : 0;
+  thread.loads.add(line, value, now + wait + latency, asked);
+  return wait;
+}
+
+std::uint64_t machine::wait_for_loads(unsigned hardware_thread, std::uint64_t now) {
+  thread_state& thread = threads_[hardware_thread];
+  const std::uint64_t stall = thread.loads.drain(now);
+  thread.count.stall_cycles += stall;
+  thread.count.cycles += stall;
+  return stall;
+}
+
+std::uint64_t machine::until_asked(unsigned hardware_thread, std::uint64_t now,
+                                   std::uint64_t address) const noexcept {
+  const coherence::place at = caches_.others_of(threads_[hardware_thread].core, line_of(address));
+  const unsigned whole = at.owned ? (at.far ? spec_.latency.remote_transfer : spec_.latency.local_transfer)
+                         : at.far ? spec_.latency.remote_invalidation
+                                  : spec_.latency.local_invalidation;
+  return (at.busy_until > now ? at.busy_until - now : 0) + whole / 2;
 }
 
 std::uint64_t machine::translate(thread_state& thread, std::uint32_t line) {
@@ -255,14 +300,20 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
   return {start - now + latency, r.from == source::l1 ? 0 : start - now + there};
 }
 
-std::uint64_t machine::fence(unsigned hardware_thread, std::uint64_t now) {
+std::uint64_t machine::drain(unsigned hardware_thread, std::uint64_t now) {
   thread_state& thread = threads_[hardware_thread];
-  const std::uint64_t stall = thread.stores.drain(now);
-  const std::uint64_t cycles = stall + work(hardware_thread, spec_.latency.fence);
-  ++thread.count.fences;
+  const std::uint64_t stall = std::max(thread.stores.drain(now), thread.loads.drain(now));
   thread.count.stall_cycles += stall;
-  thread.count.cycles += cycles;
-  return cycles;
+  thread.count.cycles += stall;
+  return stall;
+}
+
+std::uint64_t machine::fence(unsigned hardware_thread, std::uint64_t now) {
+  const std::uint64_t instruction = work(hardware_thread, spec_.latency.fence);
+  counts& count = threads_[hardware_thread].count;
+  ++count.fences;
+  count.cycles += instruction;
+  return drain(hardware_thread, now) + instruction;
 }
 
 std::uint64_t machine::work(unsigned hardware_thread, std::uint64_t cycles) const noexcept {
@@ -274,6 +325,9 @@ void machine::set_running(unsigned hardware_thread, bool running) noexcept {
   if (thread.running != running) {
     thread.running = running;
     running_[thread.core] += running ? 1u : ~0u;
+    const unsigned first = thread.core * spec_.threads_per_core;
+    for (unsigned i = first; i < first + spec_.threads_per_core; ++i)
+      threads_[i].loads.share(std::max(1u, running_[thread.core]));
   }
 }
 

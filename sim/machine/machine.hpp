@@ -31,6 +31,7 @@
 #include "sim/machine/cache.hpp"
 #include "sim/machine/coherence.hpp"
 #include "sim/machine/counts.hpp"
+#include "sim/machine/load_window.hpp"
 #include "sim/machine/machine_spec.hpp"
 
 namespace espalier::sim {
@@ -206,13 +207,25 @@ class machine {
 
   /// One access by a hardware thread at its time `now`; returns the cycles after which the thread continues. Bytes of
   /// several lines are touched line after line. Throws std::invalid_argument if the bytes leave the address space. The
-  /// thread must exist on the machine. O(ways), more if copies are invalidated.
+  /// thread must exist on the machine. `value` is what a read returns, if that is an address here. O(ways), more if copies
+  /// are invalidated.
   std::uint64_t access(unsigned hardware_thread, std::uint64_t now, std::uint64_t address, unsigned bytes,
-                       touch kind);
+                       touch kind, std::uint64_t value = load_window::no_address);
+
+  /// The cycles until every line that the thread has loaded is there.
+  std::uint64_t wait_for_loads(unsigned hardware_thread, std::uint64_t now);
 
   /// Lines that cores had written and that their L1s evicted because of the last access. They must not include lines
   /// that a transaction has written.
   std::span<const displaced_line> displaced() const noexcept { return caches_.displaced(); }
+
+  /// The cycles until every line that the thread has loaded is there and every store is visible.
+  std::uint64_t drain(unsigned hardware_thread, std::uint64_t now);
+
+  /// The cycles until a request for the line of an address reaches the other caches that hold it: half of what it takes
+  /// until they have answered, after the line is free.
+  [[nodiscard]] std::uint64_t until_asked(unsigned hardware_thread, std::uint64_t now,
+                                          std::uint64_t address) const noexcept;
 
   /// A full fence: returns the cycles until the thread's stores are visible, and those of the instruction.
   std::uint64_t fence(unsigned hardware_thread, std::uint64_t now);
@@ -260,6 +273,7 @@ class machine {
     counts count{};
     store_buffer stores;
     lines_on_the_way asked{};
+    load_window loads;
   };
   /// The cost of each kind of touch without any waiting.
   using base_costs = std::array<std::uint64_t, 3>;
@@ -271,7 +285,10 @@ class machine {
 
   /// The part of an access in one line; bit i of `bytes` stands for byte i of the line.
   std::uint64_t touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line, std::uint64_t bytes,
-                           touch kind);
+                           touch kind, std::uint64_t value);
+  /// How long the thread waits for a line that is there after `latency` cycles, or for a place in its window.
+  static std::uint64_t load(thread_state& thread, std::uint64_t now, std::uint32_t line,
+                            std::uint64_t latency, bool asked, std::uint64_t value);
   std::uint64_t translate(thread_state& thread, std::uint32_t line);
   /// Cycles in excess of an L1 hit: until the line is usable for this access, and until its bytes arrive.
   struct arrival {

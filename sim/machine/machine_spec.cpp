@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "sim/machine/cache.hpp"
+#include "sim/machine/load_window.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -35,6 +36,7 @@ void validate(const machine_spec& spec) {
   require(spec.latency.l1 <= spec.latency.l2 && spec.latency.l2 <= spec.latency.llc, spec,
           "latencies must not fall from l1 to l2 to llc");
   require(spec.store_buffer >= 1, spec, "store_buffer must be at least 1");
+  require(spec.loads_in_flight <= load_window::most_loads, spec, "loads_in_flight must be at most 16");
   require(spec.smt_factor >= 1, spec, "smt_factor must be at least 1");
 }
 

@@ -54,6 +54,10 @@ struct transactional_spec {
   /// The L1 prefers to evict lines that no transaction has written, and evicts none that a transaction has written
   /// while they fit. Each of the hardware threads that share an L1 then has all ways.
   bool keeps_written = false;
+  /// A commit waits until the core has every line that the transaction has written.
+  bool commit_waits = true;
+  /// A request for a line ends another core's transaction when it reaches that core, and not when it is made.
+  bool requests_travel = true;
   bool operator==(const transactional_spec&) const = default;
 };
 
@@ -72,6 +76,10 @@ struct machine_spec : hw::cache_geometry {
   unsigned l1_tree_ways = 1;
   latency_spec latency{};
   unsigned store_buffer = 32;
+  /// Lines that loads of one core may have on their way at once, and how many accesses the core goes on beyond the oldest of
+  /// these loads; shared by its running threads. 0: a load that misses makes its thread wait.
+  unsigned loads_in_flight = 0;
+  unsigned window_accesses = 0;
   /// Factor for the cost of work that does not wait, for each thread of a core with two or more running threads.
   double smt_factor = 1;
   std::optional<transactional_spec> transactions{};

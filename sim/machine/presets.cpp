@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 // Geometry is that of the papers' machine tables and of the processors' data sheets. Latencies are published
 // measurements of the same processor, or of a close relative where noted, in cycles of the preset's clock. Values
@@ -137,6 +138,9 @@ machine_spec e7_4850() {
   add_costs(l, {.atomic = 20, .fence = 33, .l2_tlb = 7, .page_walk = 30, .dram_occupancy = 4});
   m.store_buffer = 32;
   m.smt_factor = 1.6;
+  // Ten line fill buffers and a window of 128 instructions, of which one in four is taken to access memory.
+  m.loads_in_flight = 10;
+  m.window_accesses = 32;
   return m;
 }
 
@@ -154,6 +158,9 @@ machine_spec e5_2650_htm() {
   // [tsx15] written lines in the L1, read lines up to the L3, which includes the other caches
   m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
   m.l1_tree_ways = 8;  // [nano20] PLRU
+  // Ten line fill buffers and a window of 192 instructions, of which one in four is taken to access memory.
+  m.loads_in_flight = 10;
+  m.window_accesses = 48;
   return m;
 }
 
@@ -241,6 +248,22 @@ const machine_spec& preset(std::string_view name) {
     known += (known.empty() ? "" : ", ") + m.name;
   }
   throw std::invalid_argument("no simulated machine \"" + std::string(name) + "\": there are " + known);
+}
+
+std::span<const model_cost> model_costs() {
+  static constexpr std::array all{
+      model_cost{"commit-wait", "a transaction commits when its core has all lines that it has written",
+                 [](machine_spec& m) {
+                   return m.transactions && std::exchange(m.transactions->commit_waits, false);
+                 }},
+      model_cost{"travel", "a request for a line ends another core's transaction when it reaches that core",
+                 [](machine_spec& m) {
+                   return m.transactions && std::exchange(m.transactions->requests_travel, false);
+                 }},
+      model_cost{"window", "loads that miss overlap, unless one follows the pointer that another has loaded",
+                 [](machine_spec& m) { return std::exchange(m.loads_in_flight, 0U) != 0; }},
+  };
+  return all;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "sim/simulation/simulation.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <stdexcept>
 
@@ -26,6 +27,14 @@ constexpr std::uint64_t accesses_per_turn = 4096;
 touch touch_of(access_kind kind) noexcept {
   if (kind == access_kind::modify) return touch::atomic;
   return is_write(kind) ? touch::write : touch::read;
+}
+
+/// The value that a read returns, if it may be the address of an object of the program.
+std::uint64_t value_of(const access& a) noexcept {
+  std::uint64_t value = load_window::no_address;
+  if (a.bytes != sizeof value || is_write(a.kind)) return value;
+  std::memcpy(&value, reinterpret_cast<const void*>(a.address), sizeof value);
+  return arena::simulated(value).value_or(load_window::no_address);
 }
 
 std::vector<unsigned> chosen_threads(const machine_spec& spec, unsigned threads, pinning order) {
@@ -240,9 +249,22 @@ void simulation::before(const access& a) {
   }
   yield_to_others();
   const unsigned me = fibers_.current();
-  if (transactional != nullptr) transactions_.on_access(me, a);
   const unsigned hardware = hardware_thread_[me];
   std::uint64_t& clock = clock_[me];
+  std::uint64_t travelled = 0;
+  if (transactional != nullptr) {
+    if (spec().transactions->requests_travel && transactions_.conflicts(me, a)) {
+      travelled = machine_.until_asked(hardware, clock, *where);
+      clock += travelled;
+      yield_to_others();
+      // A request cannot be called back.
+      if (transactions_.doomed(me)) {
+        transactions_.meet(me, a);
+        machine_.access(hardware, clock - travelled, *where, a.bytes, touch_of(a.kind));
+      }
+    }
+    transactions_.on_access(me, a);
+  }
   const std::uint64_t line = *where / line_bytes;
   const std::uint64_t last_line = (*where + a.bytes - 1) / line_bytes;
   if (is_write(a.kind)) {
@@ -251,8 +273,10 @@ void simulation::before(const access& a) {
   } else {
     for (std::uint64_t l = line; l <= last_line; ++l) spins_[me].note(l);
   }
-  clock += machine_.work(hardware, work_per_access);
-  clock += machine_.access(hardware, clock, *where, a.bytes, touch_of(a.kind));
+  const std::uint64_t asked = clock - travelled + machine_.work(hardware, work_per_access);
+  clock = std::max(
+      clock, asked + machine_.access(hardware, asked, *where, a.bytes, touch_of(a.kind),
+                                     spec().loads_in_flight != 0 ? value_of(a) : load_window::no_address));
   if (transactional != nullptr && !machine_.displaced().empty()) abort_displaced();
 }
 
@@ -274,6 +298,10 @@ void simulation::step(transaction_step what, const void*) {
   if (!timed_) return;
   if (what != transaction_step::abort) yield_to_others();
   const unsigned me = fibers_.current();
+  if (what == transaction_step::commit && spec().transactions->commit_waits) {
+    clock_[me] += machine_.drain(hardware_thread_[me], clock_[me]);
+    yield_to_others();
+  }
   const std::uint64_t cycles = what == transaction_step::begin    ? begin_cycles
                                : what == transaction_step::commit ? commit_cycles
                                                                   : abort_cycles;
@@ -283,6 +311,7 @@ void simulation::step(transaction_step what, const void*) {
 void simulation::wait(bool long_wait) {
   if (!timed_) return go_on_in_turn();
   const unsigned me = fibers_.current();
+  clock_[me] += machine_.wait_for_loads(hardware_thread_[me], clock_[me]);
   clock_[me] += long_wait ? long_wait_cycles : short_wait_cycles;
   if (goes_round(spins_[me], clock_[me]))
     sleep();

@@ -136,7 +136,7 @@ void transactions::begin(unsigned fiber, std::jmp_buf& exit) {
 
 void transactions::observe(unsigned fiber, const access& a) {
   if (open_ == 0) return;
-  meet(fiber, a.address, a.bytes, is_write(a.kind));
+  meet(fiber, a);
   if (!active(fiber)) return;
   if (std::uint64_t& left = states_[fiber].spurious_in; left != 0) {
     --left;
@@ -165,6 +165,19 @@ void transactions::meet(unsigned fiber, std::uintptr_t address, std::size_t byte
     }
     return true;
   });
+}
+
+bool transactions::conflicts(unsigned fiber, const access& a) const {
+  if (open_ == 0 || doomed(fiber)) return false;
+  bool found = false;
+  for_each_line(a.address, a.bytes, [&](std::uint64_t line, std::uint64_t, std::uintptr_t, std::size_t) {
+    if (const auto uses = lines_.find(line); uses != lines_.end())
+      found = std::ranges::any_of(uses->second, [&](const line_use& u) {
+        return u.fiber != fiber && (u.written != 0 || (is_write(a.kind) && u.read != 0));
+      });
+    return !found;
+  });
+  return found;
 }
 
 bool transactions::touch(unsigned fiber, std::uint64_t line, std::uint64_t mask, bool reads, bool writes,

@@ -95,9 +95,15 @@ class transactions {
     observe(fiber, a);
     leave_if_doomed(fiber);
   }
+  /// Whether on_access() would end another fiber's transaction now.
+  [[nodiscard]] bool conflicts(unsigned fiber, const access& a) const;
   /// An earlier store of this fiber reaches memory now.
   void on_visible(unsigned fiber, std::uintptr_t address, std::size_t bytes) {
     if (open_ != 0) meet(fiber, address, bytes, true);
+  }
+  /// A request of this fiber for the bytes reaches other transactions, whatever has become of its own.
+  void meet(unsigned fiber, const access& a) {
+    if (open_ != 0) meet(fiber, a.address, a.bytes, is_write(a.kind));
   }
   /// The L1 evicts this line. If a transaction has written it, that transaction aborts for lack of capacity; it may be
   /// the running fiber's own. O(1), more if there is one.

@@ -28,6 +28,7 @@
 #include "sim/machine/presets.hpp"
 #include "sim/machine_fixture.hpp"
 #include "sim/runtime/arena.hpp"
+#include "sim/runtime/spend.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/transactions/simulated_htm.hpp"
 #include "support/refusal.hpp"
@@ -458,6 +459,103 @@ TEST(simulation_transactions, a_thread_of_the_same_core_displaces_too) {
     if (aborts == 0) {
       EXPECT_GT(ends[0], ends[1]) << "it was still running";
     }
+  }
+}
+
+/// Three threads of one socket on the machine, with what `change` does to it.
+sim::machine_spec transactional(void (*change)(sim::transactional_spec&)) {
+  sim::machine_spec spec = sim::preset("e5_2650_htm");
+  spec.loads_in_flight = 0;
+  change(*spec.transactions);
+  return spec;
+}
+
+std::uint64_t cycles_of_taking_a_line(const sim::machine_spec& spec) {
+  simulation s(spec, 2);
+  in_simulation<padded_word> word(s);
+  s.run([&](unsigned me) {
+    if (me == 1) word->value = 1;
+  });
+  return s
+      .run([&, all = &*word](unsigned me) {
+        if (me != 0) return;
+        EXPECT_TRUE(sim::simulated_htm::run([=]() noexcept {
+                      all->value.store(2, std::memory_order_relaxed);
+                    }).committed);
+      })
+      .cycles;
+}
+
+TEST(simulation_transactions, a_commit_waits_for_the_lines_that_it_has_written) {
+  const sim::machine_spec waits = transactional([](sim::transactional_spec&) {});
+  const sim::machine_spec early = transactional([](sim::transactional_spec& t) { t.commit_waits = false; });
+  const std::uint64_t transfer = waits.latency.local_transfer;
+  EXPECT_LT(cycles_of_taking_a_line(early), transfer);
+  EXPECT_GE(cycles_of_taking_a_line(waits), transfer);
+}
+
+/// Thread 0 writes a line in a transaction that takes 1,000 cycles and more; thread 1 reads it so many cycles after the
+/// start. Returns when thread 0 was done, if it has committed.
+std::optional<std::uint64_t> committed_beside_a_reader(const sim::machine_spec& spec,
+                                                       std::optional<std::uint64_t> reads_at) {
+  simulation s(spec, 2);
+  in_simulation<padded_word> word(s);
+  std::optional<std::uint64_t> done;
+  s.run([&, all = &*word](unsigned me) {
+    const std::uint64_t start = s.clock();
+    if (me == 0) {
+      if (sim::simulated_htm::run([=]() noexcept {
+            all->value.store(2, std::memory_order_relaxed);
+            sim::spend(1000);
+          }).committed)
+        done = s.clock() - start;
+    } else if (reads_at) {
+      sim::spend(*reads_at);
+      static_cast<void>(all->value.load());
+    }
+  });
+  return done;
+}
+
+TEST(simulation_transactions, a_request_that_arrives_after_the_commit_ends_nothing) {
+  const sim::machine_spec travels = transactional([](sim::transactional_spec&) {});
+  const sim::machine_spec at_once =
+      transactional([](sim::transactional_spec& t) { t.requests_travel = false; });
+  const std::uint64_t commit = committed_beside_a_reader(travels, std::nullopt).value();
+  const std::uint64_t way = travels.latency.local_transfer / 2;
+  EXPECT_TRUE(committed_beside_a_reader(travels, commit - way / 2));
+  EXPECT_FALSE(committed_beside_a_reader(at_once, commit - way / 2));
+  EXPECT_FALSE(committed_beside_a_reader(travels, commit - 3 * way));
+}
+
+/// Thread 1 asks for the line of thread 0 in a transaction, and loses that while its request is on the way.
+TEST(simulation_transactions, a_request_cannot_be_called_back) {
+  const sim::machine_spec spec = transactional([](sim::transactional_spec&) {});
+  const std::uint64_t way = spec.latency.local_transfer / 2;
+  for (const bool loses : {false, true}) {
+    simulation s(spec, 3);
+    in_simulation<std::array<padded_word, 2>> words(s);
+    std::array<bool, 2> committed{};
+    const phase_result r = s.run([&, all = &*words](unsigned me) {
+      if (me == 0) {
+        committed[0] = sim::simulated_htm::run([=]() noexcept {
+                         (*all)[0].value.store(1, std::memory_order_relaxed);
+                         sim::spend(5000);
+                       }).committed;
+      } else if (me == 1) {
+        committed[1] = sim::simulated_htm::run([=]() noexcept {
+                         static_cast<void>((*all)[1].value.load());
+                         sim::spend(2000);
+                         static_cast<void>((*all)[0].value.load());
+                       }).committed;
+      } else if (loses) {
+        sim::spend(2000 + spec.latency.local_dram - way / 2);
+        (*all)[1].value = 1;
+      }
+    });
+    EXPECT_FALSE(committed[0]);
+    EXPECT_EQ(committed[1], !loses);
+    EXPECT_EQ(r.transactions.aborted(), loses ? 2U : 1U);
   }
 }
 

@@ -316,6 +316,7 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 ///   0r0..8:4     lines 0, 4 and 8, each with the cost behind it
 ///   0r7+60/2     2 bytes from byte 60 of line 7
 ///   0f=30        a fence
+///   0r5->9=4     what it reads is the address of line 9
 ///   @100         accesses begin at this cycle; without it, each when the queues of the one before are long empty
 ///   0.upgrades=1, .upgrades=1   a count of thread 0, and of all
 ///   l1:1:7, !llc:0:7            core 1's L1 has line 7; the last level of socket 0 has not
@@ -329,7 +330,7 @@ class player {
 
   void play(const std::string& script) {
     static const std::regex access(
-        R"((\d)([rwaf])(\d*)(?:\.\.(\d+))?(?::(\d+))?(?:\+(\d+))?(?:/(\d+))?(?:=(.+))?)");
+        R"((\d)([rwaf])(\d*)(?:\.\.(\d+))?(?::(\d+))?(?:\+(\d+))?(?:/(\d+))?(?:->(\d+))?(?:=(.+))?)");
     static const std::regex count(R"((\d?)\.(\w+)=(.+))");
     static const std::regex holds(R"((!?)(l1|l2|llc):(\d):(\d+))");
     static const std::regex page(R"(page:(\d+)=(\d))");
@@ -362,9 +363,10 @@ class player {
       } else {
         ASSERT_TRUE(std::regex_match(word, part, access)) << "no word of a script";
         for (std::uint64_t line = number(3); line <= number(4, number(3)); line += number(5, 1)) {
-          const std::uint64_t cycles = take(static_cast<unsigned>(number(1)), part[2].str().front(),
-                                            line * line_bytes + number(6), number(7, 8));
-          EXPECT_TRUE(part.length(8) == 0 || cycles == sum(part[8]))
+          const std::uint64_t cycles =
+              take(static_cast<unsigned>(number(1)), part[2].str().front(), line * line_bytes + number(6),
+                   number(7, 8), part.length(8) == 0 ? load_window::no_address : number(8) * line_bytes);
+          EXPECT_TRUE(part.length(9) == 0 || cycles == sum(part[9]))
               << "line " << line << " takes " << cycles;
         }
       }
@@ -372,14 +374,16 @@ class player {
   }
 
  private:
-  std::uint64_t take(unsigned thread, char what, std::uint64_t address, std::uint64_t bytes) {
+  std::uint64_t take(unsigned thread, char what, std::uint64_t address, std::uint64_t bytes,
+                     std::uint64_t value) {
     p_.now += 100'000;
     const std::uint64_t begin = at_.value_or(p_.now);
     if (what == 'f') return p_.m.fence(thread, begin);
     return p_.m.access(thread, begin, address, static_cast<unsigned>(bytes),
                        what == 'r'   ? touch::read
                        : what == 'w' ? touch::write
-                                     : touch::atomic);
+                                     : touch::atomic,
+                       value);
   }
   [[nodiscard]] bool held(const std::string& level, unsigned where, std::uint64_t address) const {
     return level == "l1"   ? p_.m.l1_holds(where, address)
@@ -446,6 +450,10 @@ void walking(machine_spec& m) {
   m.latency.page_walk = 25;
 }
 void with_channels(machine_spec& m) { m.latency.dram_occupancy = 50; }
+void with_window(machine_spec& m) {
+  m.loads_in_flight = 2;
+  m.window_accesses = 4;
+}
 
 class machine_access : public testing::TestWithParam<scene> {};
 
@@ -619,6 +627,41 @@ const std::vector<scene> timing{
      "@0 0r0 @1000 1r0 @2000 0w0=1 @2001 0r0+8=4"},
 };
 INSTANTIATE_TEST_SUITE_P(timing, machine_access, testing::ValuesIn(timing), name_of);
+
+// Loads that miss overlap: two lines at once, and four accesses beyond the oldest. Line 8 is a hit from the start.
+const std::vector<scene> window{
+    {"loads_overlap_and_the_third_waits_for_a_place",
+     "@0 0r0=4 @4 0r1=4 @8 0r2=4+168 0.reads=3 0.stall_cycles=168", with_window},
+    {"without_one_each_waits", "@0 0r0=180 @180 0r1=180"},
+    // Line 4 lies below the address, and line 100 is another object.
+    {"what_follows_a_pointer_waits_for_it", "@0 0r0->5=4 @4 0r4=4 @8 0r5=4+168 @1000 0r1->5=4 @1004 0r100=4",
+     with_window},
+    {"a_field_is_below_its_objects_end", "@0 0r0->5=4 @4 0r68=4+172 @1000 0r1->5=4 @1004 0r69=4",
+     with_window},
+    {"another_word_of_a_line_on_its_way_comes_with_it", "@0 0r0=4 @4 0r0+8->5=4 @8 0r5=4+168", with_window},
+    {"the_window_reaches_so_far_and_no_farther",
+     "0r8 @200000 0r0=4 @200004 0r8=4 @200008 0r8=4 @200012 0r8=4 @200016 0r8=4 @200020 0r8=4+156",
+     with_window},
+    {"an_atomic_waits_for_the_loads_before_it", "0a8 @200000 0r0=4 @200010 0a8=20+166", with_window},
+    {"a_fence_waits_for_the_loads_before_it", "@0 0r0=4 @10 0f=166+30", with_window},
+    {"a_store_is_seen_after_the_loads_before_it", "0w8 @200000 0r0=4 @200010 0w8=1 @200020 1a8=20+156+76",
+     with_window},
+    {"a_store_is_seen_at_once_where_no_load_is_on_its_way", "0w8 @200010 0w8=1 @200020 1a8=20+76",
+     with_window},
+};
+INSTANTIATE_TEST_SUITE_P(window, machine_access, testing::ValuesIn(window), name_of);
+
+TEST(machine_window, is_shared_by_the_threads_of_a_core) {
+  machine_spec spec = tiny_spec();
+  spec.threads_per_core = 2;
+  with_window(spec);
+  machine m(spec, tiny_bytes);
+  m.set_page(0, tiny_bytes, {.huge = false, .numa_node = 0});
+  m.set_running(0, true);
+  m.set_running(1, true);
+  EXPECT_EQ(m.access(0, 0, 0, 8, touch::read), 6u);
+  EXPECT_EQ(m.access(0, 6, 64, 8, touch::read), 6u + 170u);
+}
 
 // Where pages lie, and what a TLB holds.
 

@@ -1,0 +1,100 @@
+#pragma once
+
+// Loads that a core has issued and whose lines have not arrived.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace espalier::sim {
+
+/// A core that executes out of order goes on beyond a load that misses, until it needs what it loads, or is as far beyond it
+/// as its window reaches. Which instruction needs a load is not known here. An access needs an earlier load whose value is an
+/// address a little below its own: it follows a pointer. What depends on a load in another way (an index, a branch that is
+/// predicted wrongly) is not seen and waits only for the reach of the window.
+class load_window {
+ public:
+  /// No value: far above all addresses.
+  static constexpr std::uint64_t no_address = std::uint64_t{1} << 62U;
+
+  /// At most `lines` lines are on their way at once, at most most_loads; an access waits for the loads that are more than
+  /// `reach` accesses before it.
+  load_window(unsigned lines, unsigned reach) noexcept
+      : all_lines_(lines), all_reach_(reach), lines_(lines), reach_(reach) {}
+
+  /// So many threads of the core are running, each with its share.
+  void share(unsigned threads) noexcept {
+    lines_ = std::max(all_lines_ / threads, all_lines_ == 0 ? 0U : 1U);
+    reach_ = all_reach_ / threads;
+  }
+
+  [[nodiscard]] bool exists() const noexcept { return lines_ != 0; }
+  /// Whether any load is on its way; quick.
+  [[nodiscard]] bool any(std::uint64_t now) const noexcept { return latest_ > now; }
+  /// How long until all have arrived.
+  [[nodiscard]] std::uint64_t drain(std::uint64_t now) const noexcept {
+    return latest_ > now ? latest_ - now : 0;
+  }
+
+  /// The next access is to this address: how long it waits for loads that it needs, or that are too far back.
+  std::uint64_t before(std::uint64_t address, std::uint64_t now) noexcept {
+    ++accesses_;
+    if (!any(now)) return 0;
+    std::uint64_t until = now;
+    for (const load& l : loads_)
+      if (l.arrival > until && (address - l.value < pointer_reach || accesses_ - l.number > reach_))
+        until = l.arrival;
+    return until - now;
+  }
+
+  /// When the line arrives, if a load has asked for it; else `now`.
+  [[nodiscard]] std::uint64_t arrival_of(std::uint32_t line, std::uint64_t now) const noexcept {
+    for (const load& l : loads_)
+      if (l.line == line && l.arrival > now) return l.arrival;
+    return now;
+  }
+
+  /// How long a load waits until another line may be asked for.
+  [[nodiscard]] std::uint64_t place(std::uint64_t now) const noexcept {
+    if (!any(now)) return 0;
+    unsigned on_the_way = 0;
+    std::uint64_t first = latest_;
+    for (const load& l : loads_) {
+      if (l.arrival <= now || !l.asked) continue;
+      ++on_the_way;
+      first = std::min(first, l.arrival);
+    }
+    return on_the_way < lines_ ? 0 : first - now;
+  }
+
+  /// A load of a line that arrives then. `asked`: it has asked for the line itself. Forgets the oldest load.
+  void add(std::uint32_t line, std::uint64_t value, std::uint64_t arrival, bool asked) noexcept {
+    loads_[next_] = {line, asked, value, arrival, accesses_};
+    next_ = (next_ + 1) % loads_.size();
+    latest_ = std::max(latest_, arrival);
+  }
+
+  static constexpr unsigned most_loads = 16;
+
+ private:
+  /// A field of an object of at most this size.
+  static constexpr std::uint64_t pointer_reach = 4096;
+
+  struct load {
+    std::uint32_t line = 0;
+    bool asked = false;
+    std::uint64_t value = no_address;
+    std::uint64_t arrival = 0;
+    std::uint64_t number = 0;  // of accesses before it
+  };
+  unsigned all_lines_;
+  unsigned all_reach_;
+  unsigned lines_;
+  unsigned reach_;
+  std::array<load, most_loads> loads_{};
+  std::size_t next_ = 0;
+  std::uint64_t accesses_ = 0;
+  std::uint64_t latest_ = 0;
+};
+
+}  // namespace espalier::sim
