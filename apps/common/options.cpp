@@ -73,10 +73,10 @@ void result_options::complete() {
 
 void declare_maps(CLI::App& verb, map_options& o) {
   option_group maps(verb, maps_group);
-  maps.add_list("--maps", o.maps, "NAMES",
-                "Maps, comma-separated: names that `espalier list` shows, all (each algorithm's "
-                "default), every (each variant too), or all-bst (the trees of the ATC 2018 study, "
-                "each as it ships and as published)");
+  maps.add_list(
+      "--maps", o.maps, "NAMES",
+      "Maps, comma-separated: names that `espalier list` shows, all (each algorithm's default), every (each "
+      "variant too), or all-bst (the trees of the ATC 2018 study, each as it ships and as published)");
 }
 
 void declare_keys(CLI::App& verb, load_options& o) {
@@ -90,15 +90,13 @@ void declare_keys(CLI::App& verb, load_options& o) {
 
 void declare_load(CLI::App& verb, load_options& o) {
   option_group load(verb, load_group);
-  load.add(
-      "--mix", o.mixes, "MIX",
-      "LOOKUP/INSERT/ERASE in percent (90/5/5); hits: lookups of present keys; load: inserts of all keys, "
-      "in random order, into an empty map; or ycsb-a to ycsb-f; may be repeated");
-  load.add(
-      "--distribution", o.distribution, "NAME[:PARAMETERS]",
-      "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
-      "self-similar:0.2, poisson:0.5 (or poisson:0.5,215 of ranges of keys), sequential; by default what the "
-      "mix prescribes, else uniform");
+  load.add("--mix", o.mixes, "MIX",
+           "LOOKUP/INSERT/ERASE in percent (90/5/5); hits: lookups of present keys; load: inserts of all "
+           "keys, in random order, into an empty map; or ycsb-a to ycsb-f; may be repeated");
+  load.add("--distribution", o.distribution, "NAME[:PARAMETERS]",
+           "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
+           "self-similar:0.2, poisson:0.5 (or poisson:0.5,215 of ranges of keys), sequential; by default "
+           "what the mix prescribes, else uniform");
   declare_keys(verb, o);
 }
 
@@ -212,25 +210,25 @@ void declare(CLI::App& verb, simulate_options& o) {
   option_group machine(verb, "Simulated machine");
   option_group measurement(verb, measurement_group);
   option_group results(verb, results_group);
-  machine.add_default("--machine", o.machine, "NAME",
-                      "Machine to simulate: a name that --machines lists, or this for a model of this "
-                      "machine; NAME:no-COST: without a cost of the model");
-  machine.add_flag("--machines", o.list_machines, "List the machines that can be simulated, and exit");
-  machine.add_list("--threads", o.threads, "N",
-                   "Numbers of threads, comma-separated; by default 1, a socket's cores, all cores, all "
-                   "hardware threads");
   machine.add_default(
-      "--pin", o.pin, "POLICY",
-      "cores (one thread a core, socket by socket), compact (fill each core first) or scatter "
-      "(over sockets)");
+      "--machine", o.machine, "NAME",
+      "Machine to simulate: a name that --machines lists, or this for a model of this machine; NAME:no-COST: "
+      "without a cost of the model");
+  machine.add_flag("--machines", o.list_machines, "List the machines that can be simulated, and exit");
+  machine.add_list(
+      "--threads", o.threads, "N",
+      "Numbers of threads, comma-separated; by default 1, a socket's cores, all cores, all hardware threads");
+  machine.add_default("--pin", o.pin, "POLICY",
+                      "cores (one thread a core, socket by socket), compact (fill each core first) or "
+                      "scatter (over sockets)");
 
   declare_maps(verb, o);
   declare_load(verb, o);
 
   measurement
-      .add_default("--operations", o.operations, "N",
-                   "Measured operations, of all threads together; a fifth as many run before them to "
-                   "warm the caches")
+      .add_default(
+          "--operations", o.operations, "N",
+          "Measured operations, of all threads together; a fifth as many run before them to warm the caches")
       ->check(at_least(1));
   declare_seed(verb, o);
   measurement.add("--study", o.study, "NAME",

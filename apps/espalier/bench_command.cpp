@@ -47,19 +47,16 @@ void declare(CLI::App& verb, bench_options& o) {
                  "workloads and one on real keys, with results in out/");
 
   plain.add("--study", o.study, "NAME",
-            "Run a study instead of maps and workloads, and compare its results with its paper; "
-            "--out is the folder for its pages. atc18: the trees (--keys K for one number of "
-            "keys); dps: what a message costs; eunomia: B+trees under contention; malloc-tsx: where mallocs "
-            "place blocks, and how that "
-            "affects elided locks; "
-            "malloc-speed: the time and memory of mallocs");
+            "Run a study instead of maps and workloads, and compare its results with its paper; --out is the "
+            "folder for its pages. atc18: the trees (--keys K for one number of keys); dps: what a message "
+            "costs; eunomia: B+trees under contention; malloc-tsx: where mallocs place blocks, and how that "
+            "affects elided locks; malloc-speed: the time and memory of mallocs");
   plain.add_list("--mallocs", o.mallocs, "NAME",
                  fmt::format("Mallocs of the studies malloc-tsx and malloc-speed, comma-separated: {}; by "
                              "default all that are installed",
                              fmt::join(malloc_names(), ", ")));
   plain.add_list("--sizes", o.sizes, "BYTES",
-                 "Sizes of nodes of malloc-tsx in bytes, comma-separated, instead of 128 sizes up to "
-                 "4096");
+                 "Sizes of nodes of malloc-tsx in bytes, comma-separated, instead of 128 sizes up to 4096");
 
   declare_maps(verb, o);
   maps.add_list("--placement", o.placements, "NAMES",
@@ -70,11 +67,10 @@ void declare(CLI::App& verb, bench_options& o) {
   load.add("--key-type", o.key_type, "TYPE",
            "Type of the keys of --keys-from: integer or string (each line as it is); by default that of the "
            "first key");
-  load.add(
-      "--trace", o.trace, "FILE",
-      "Replay a file of operations (lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, "
-      "exchange KEY VALUE, extract KEY, add KEY AMOUNT, scan KEY COUNT; one a line) on a map that starts "
-      "empty, or with --keys");
+  load.add("--trace", o.trace, "FILE",
+           "Replay a file of operations (lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, exchange "
+           "KEY VALUE, extract KEY, add KEY AMOUNT, scan KEY COUNT; one a line) on a map that starts empty, "
+           "or with --keys");
   load.add("--record", o.record, "FILE",
            "Write the operations of the first run to a file that --trace reads");
 

@@ -447,8 +447,8 @@ void add_inspect_command(CLI::App& parser) {
   option_group program(*verb, "A program: espalier inspect [options] -- PROGRAM ARGUMENTS");
   plain.add("--map", options->map, "NAME", "Inspect a map of the catalogue, filled with --keys");
   plain.add("--placement", options->placement, "NAME",
-            "Placement of the map instead of its default; with --model, the placement that "
-            "allocates instead of the model");
+            "Placement of the map instead of its default; with --model, the placement that allocates instead "
+            "of the model");
   plain.add_default("--threads", options->threads, "N", "Threads that fill the map")
       ->check(at_least(1, most_threads));
   declare_keys(*verb, *options);
@@ -467,8 +467,8 @@ void add_inspect_command(CLI::App& parser) {
               "One HTML page, which works offline: findings, where pages and sets are used, tables");
   results.add("--save", options->save, "FILE", "The snapshot itself, for --file");
   program.add("program", options->program.command, "PROGRAM ...",
-              "Inspect any program: its heap is shown by call site. Its output is unchanged, the "
-              "findings go to standard error, and its exit status becomes the command's");
+              "Inspect any program: its heap is shown by call site. Its output is unchanged, the findings go "
+              "to standard error, and its exit status becomes the command's");
   program
       .add_default("--at", options->program.at, "MOMENT",
                    "Moment to show: its peak, by requested bytes, or its end, before exit handlers run")
@@ -484,8 +484,8 @@ void add_inspect_command(CLI::App& parser) {
       ->check(read_as("ESPALIER_INSPECT_SAMPLE"));
   program
       .add("--frames", options->program.frames, "N",
-           "Frames of a call site, 1 to 16, by default 12; more frames name more of a stripped "
-           "program, and cost more")
+           "Frames of a call site, 1 to 16, by default 12; more frames name more of a stripped program, and "
+           "cost more")
       ->check(read_as("ESPALIER_INSPECT_FRAMES"));
   program
       .add("--follow", options->program.follow, "WHOM",

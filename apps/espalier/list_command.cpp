@@ -159,8 +159,7 @@ void add_list_command(CLI::App& parser) {
   verb->add_flag("--peers", chosen->peers,
                  "Also show the maps of other libraries that this program was built with");
   verb->add_flag("--nodes", chosen->nodes,
-                 "Show the layout of the nodes of each map: its default, and beside it the published "
-                 "one");
+                 "Show the layout of the nodes of each map: its default, and beside it the published one");
   verb->add_flag("--json", chosen->json, "Print JSON instead of a table");
   verb->callback([chosen] {
     using workload::subject_kind;

@@ -57,8 +57,8 @@ struct separate_verb {
 };
 constexpr std::array separate_verbs{
     separate_verb{"simulate",
-                  "this program was installed or built without the simulator; build all "
-                  "targets, with ESPALIER_SIMULATOR=ON and without sanitizers"},
+                  "this program was installed or built without the simulator; build all targets, with "
+                  "ESPALIER_SIMULATOR=ON and without sanitizers"},
 #ifdef ESPALIER_SERVES
     separate_verb{"serve", "its program espalier-serve is missing; build or install it again"},
 #endif

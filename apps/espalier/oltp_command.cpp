@@ -290,15 +290,12 @@ void add_measured(nlohmann::ordered_json& document, const std::string& workload,
   study["result"].push_back(conditions_in_words(all));
   study["reading"] = {
       "Each index was loaded and run under each protocol, one after the other, in several runs. Compare them "
-      "within "
-      "one page: the machine may have done other work at another time.",
+      "within one page: the machine may have done other work at another time.",
       "A transaction counts once, however often it was repeated. Its time includes the repetitions, and so "
-      "does the "
-      "processor time.",
+      "does the processor time.",
       "The first is called the fastest only where its slowest run is faster than every run of the others.",
       "After the runs the database is checked: TPC-C's twelve conditions of consistency, or that each row of "
-      "YCSB is "
-      "whole and there. oltp.json has them one by one, with latencies, aborts and memory."};
+      "YCSB is whole and there. oltp.json has them one by one, with latencies, aborts and memory."};
   study["figures"] = nlohmann::ordered_json::array({to_json(figure_of(workload, all))});
   document["benchmarks"] = nlohmann::ordered_json::array();
   for (const measured& m : all) document["benchmarks"].push_back(entry_of(workload, m));

@@ -236,8 +236,7 @@ recorded_program run_recorded(const recording_options& how, progress_line& shown
     done.layout.reset();
     done.remark = fmt::format(
         "nothing was recorded: {} has a malloc of its own, for which no preloaded library can stand in; link "
-        "it "
-        "without",
+        "it without",
         owner);
   }
   return done;

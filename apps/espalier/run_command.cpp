@@ -80,8 +80,8 @@ void add_run_command(CLI::App& parser) {
   plain.add_flag("--stats", options->stats,
                  "The libraries report on standard error, when the program ends, what they did");
   plain.add("program", options->command, "PROGRAM",
-            "Any dynamically linked program; programs that it starts run likewise. Its exit "
-            "status becomes the command's, 128 plus the signal's number if a signal ended it");
+            "Any dynamically linked program; programs that it starts run likewise. Its exit status becomes "
+            "the command's, 128 plus the signal's number if a signal ended it");
   verb->footer(
       "Examples\n"
       "  what does placement do to a program, all else the same?\n"

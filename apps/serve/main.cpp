@@ -76,11 +76,10 @@ void read_extended(serve_options& o) {
       if (!seconds) throw usage_error(fmt::format("-o {}: it needs a number of seconds", item));
       o.transport.idle_timeout = *seconds;
     } else if (name != "maxconns_fast" && name != "no_maxconns_fast") {
-      throw usage_error(
-          fmt::format("-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast "
-                      "are. Those of memcached that "
-                      "tune slabs, LRUs, extstore and the proxy have no counterpart here",
-                      name));
+      throw usage_error(fmt::format(
+          "-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast are. Those of "
+          "memcached that tune slabs, LRUs, extstore and the proxy have no counterpart here",
+          name));
     }
   }
 }
@@ -154,15 +153,15 @@ void allow_descriptors(serve_options& o) {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_max <= others)
-    throw usage_error(fmt::format(
-        "this process may have {} open files, and {} threads need {} without connections; give -t less, or "
-        "raise the limit with ulimit -n",
-        limit.rlim_max, o.transport.threads, others));
+    throw usage_error(
+        fmt::format("this process may have {} open files, and {} threads need {} without connections; give "
+                    "-t less, or raise the limit with ulimit -n",
+                    limit.rlim_max, o.transport.threads, others));
   const auto fewer = static_cast<unsigned>(limit.rlim_max - others);
-  warn(fmt::format(
-      "-c {}: this process may have {} open files, which are {} connections; raise the limit with "
-      "ulimit -n, or systemd's LimitNOFILE",
-      o.transport.connections, limit.rlim_max, fewer));
+  warn(
+      fmt::format("-c {}: this process may have {} open files, which are {} connections; raise the limit "
+                  "with ulimit -n, or systemd's LimitNOFILE",
+                  o.transport.connections, limit.rlim_max, fewer));
   o.transport.connections = fewer;
 }
 

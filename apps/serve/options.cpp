@@ -65,10 +65,9 @@ void declare(CLI::App& verb, serve_options& o) {
                           "Requests of a connection before others have their turn");
   connections.add_default("--idle-timeout", o.transport.idle_timeout, "S",
                           "Close connections that are idle for longer; 0: never");
-  connections.add_list(
-      "-o,--extended", o.extended, "NAMES",
-      "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), no_maxconns_fast (at the "
-      "limit connections wait)");
+  connections.add_list("-o,--extended", o.extended, "NAMES",
+                       "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), "
+                       "no_maxconns_fast (at the limit connections wait)");
   option_group commands(verb, "Commands");
   commands.add_default("-B,--protocol", o.protocol, "NAME",
                        "ascii or auto, which are the same: the text protocol");
@@ -78,8 +77,8 @@ void declare(CLI::App& verb, serve_options& o) {
                     "Show no versions of values; the command cas never stores");
   commands.add_flag("-F,--disable-flush-all", o.no_flush, "Refuse the command flush_all");
   commands.add("-D", o.prefix_end, "CHAR",
-               "Count operations by the prefix of keys that ends with this; by default : if "
-               "a client asks for stats detail");
+               "Count operations by the prefix of keys that ends with this; by default : if a client asks "
+               "for stats detail");
   option_group process(verb, "Process");
   process.add_flag("-d,--daemon", o.daemon,
                    "Run in the background; the command ends when the server is ready");

@@ -353,8 +353,7 @@ std::string to_json(const measure::run_context& host, const sim::machine_spec& m
 
 std::string to_csv(const sim::machine_spec& machine, const std::vector<simulated_measurement>& all) {
   std::string text =
-      "simulated_machine,workload,map,placement,mix,distribution,keys,threads,operations,"
-      "simulated_ops_per_s";
+      "simulated_machine,workload,map,placement,mix,distribution,keys,threads,operations,simulated_ops_per_s";
   text += counts_csv_head("_per_op") + '\n';
   for (const simulated_measurement& m : all) {
     text += fmt::format("{},\"{}\",{},{},{},\"{}\",{},{},{},{}", machine.name, m.plan->name, m.facts.name,

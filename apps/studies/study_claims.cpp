@@ -350,10 +350,11 @@ judge no_crossing_cost(const std::vector<map_pair>& pairs) {
     const auto ratios = ratios_of(measured, keys, kept);
     const quotient mean = mean_of(ratios);
     // The inverse condition: the small nodes must be no slower, within the margin of a difference.
-    judgement j = decide(fmt::format("Throughput of the large nodes over that of the small: {}; no more than "
-                                     "1.00 in the paper",
-                                     ratio_list(ratios)),
-                         {1 / mean.middle, 1 / mean.high, 1 / mean.low}, 1 / order_margin);
+    judgement j =
+        decide(fmt::format(
+                   "Throughput of the large nodes over that of the small: {}; no more than 1.00 in the paper",
+                   ratio_list(ratios)),
+               {1 / mean.middle, 1 / mean.high, 1 / mean.low}, 1 / order_margin);
     j.sentence += others;
     return j;
   };

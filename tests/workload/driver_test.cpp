@@ -580,9 +580,10 @@ TEST(transactions, are_in_the_results_by_region_and_operation) {
   std::vector<std::string> lines(3);
   for (std::string& line : lines) std::getline(csv, line);
   EXPECT_THAT(lines[0], HasSubstr(",upper_commits_per_op,"));
-  EXPECT_THAT(lines[0], EndsWith(",lower_commits_per_op,lower_conflict_per_op,lower_capacity_per_op,"
-                                 "lower_lock_held_per_op,lower_other_per_op,lower_fallbacks_per_op,"
-                                 "lower_healed_per_op,lower_skipped_per_op"));
+  EXPECT_THAT(
+      lines[0],
+      EndsWith(",lower_commits_per_op,lower_conflict_per_op,lower_capacity_per_op,lower_lock_held_per_op,"
+               "lower_other_per_op,lower_fallbacks_per_op,lower_healed_per_op,lower_skipped_per_op"));
   EXPECT_THAT(lines[1], EndsWith(",unavailable,unavailable"));
   EXPECT_THAT(lines[2], EndsWith(",0,1,1,0,0,0,0,0,0"));
 }

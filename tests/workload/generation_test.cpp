@@ -403,10 +403,9 @@ TEST(distribution_spec, refuses_an_unknown_kind_and_lists_the_known_ones) {
 }
 
 TEST(distribution_spec, refuses_bad_parameters_and_shows_good_ones) {
-  EXPECT_EQ(
-      refusal_of_spec("zipfian:0"),
-      "distribution 'zipfian:0': THETA is 0, but 0 < THETA <= 64 is needed; expected zipfian:THETA, such "
-      "as zipfian:0.99");
+  EXPECT_EQ(refusal_of_spec("zipfian:0"),
+            "distribution 'zipfian:0': THETA is 0, but 0 < THETA <= 64 is needed; expected zipfian:THETA, "
+            "such as zipfian:0.99");
   for (const auto* text : {"zipfian:-1", "latest:65", "scrambled-zipfian:nan", "zipfian:inf", "normal:0",
                            "normal:1.5", "self-similar:0.6", "self-similar:0", "poisson:0", "poisson:2",
                            "poisson:0.5,-1", "hotspot:0,0.5", "hotspot:0.5,1.5", "hotspot:0.5,-0.1"}) {
@@ -595,10 +594,9 @@ TEST(read_trace, understands_every_operation_comments_and_blanks) {
 }
 
 TEST(read_trace, names_line_finding_and_expectation) {
-  EXPECT_EQ(
-      refusal_of_trace("lookup 1\nlokup 2\n"),
-      "ops:2: found unknown operation 'lokup'; expected lookup KEY, insert KEY VALUE, assign KEY VALUE, "
-      "erase KEY, exchange KEY VALUE, extract KEY, add KEY AMOUNT or scan KEY COUNT");
+  EXPECT_EQ(refusal_of_trace("lookup 1\nlokup 2\n"),
+            "ops:2: found unknown operation 'lokup'; expected lookup KEY, insert KEY VALUE, assign KEY "
+            "VALUE, erase KEY, exchange KEY VALUE, extract KEY, add KEY AMOUNT or scan KEY COUNT");
   EXPECT_EQ(refusal_of_trace("\n# x\ninsert 5\n"),
             "ops:3: found 'insert' with 1 of 2 numbers; expected insert KEY VALUE");
   EXPECT_EQ(refusal_of_trace("lookup"), "ops:1: found 'lookup' with 0 of 1 numbers; expected lookup KEY");

@@ -87,22 +87,21 @@ const std::vector<std::string> unbalanced = [] {
 }();
 
 figure figure_1() {
-  return {
-      "figure-1",
-      "Trees that should perform alike, as published",
-      "Read-only throughput of the implementations as they were published, on a million keys: trees of one "
-      "structure, and even two implementations of one algorithm, differ (figure 1a).",
-      {published_trees()},
-      {million},
-      {{"edge_int_lf outperforms log_int, an internal tree of the same structure (figure 1a, section 1)",
-        {million},
-        faster(tree_of("edge_int_lf").published, tree_of("log_int").published)},
-       {"edge_int_lf outperforms citrus, an internal tree of the same structure (figure 1a, section 1)",
-        {million},
-        faster(tree_of("edge_int_lf").published, tree_of("citrus").published)},
-       {"occ_avl_2 outperforms occ_avl, which implements the same algorithm (figure 1a, section 3.1.1)",
-        {million},
-        faster(tree_of("occ_avl_2").published, tree_of("occ_avl").published)}}};
+  return {"figure-1",
+          "Trees that should perform alike, as published",
+          "Read-only throughput of the implementations as they were published, on a million keys: trees of "
+          "one structure, and even two implementations of one algorithm, differ (figure 1a).",
+          {published_trees()},
+          {million},
+          {{"edge_int_lf outperforms log_int, an internal tree of the same structure (figure 1a, section 1)",
+            {million},
+            faster(tree_of("edge_int_lf").published, tree_of("log_int").published)},
+           {"edge_int_lf outperforms citrus, an internal tree of the same structure (figure 1a, section 1)",
+            {million},
+            faster(tree_of("edge_int_lf").published, tree_of("citrus").published)},
+           {"occ_avl_2 outperforms occ_avl, which implements the same algorithm (figure 1a, section 3.1.1)",
+            {million},
+            faster(tree_of("occ_avl_2").published, tree_of("occ_avl").published)}}};
 }
 
 figure table_1() {
@@ -145,88 +144,84 @@ figure table_1() {
 }
 
 figure figure_2() {
-  return {
-      "figure-2",
-      "What compact nodes gain",
-      "Each implementation as published, and with its node made compact: small locks in place of mutexes, no "
-      "padding, fields of the search first, no bookkeeping in lookups (figure 2, table 3). edge_ext_lf is "
-      "compact as published.",
-      both_nodes(),
-      {million, ten_million},
-      {{"With a million keys the fixes gain 11 % on abu_dhabi in the geometric mean, up to 86 % (section "
-        "3.1.1)",
-        {million},
-        mean_ratio(compact_over_published(), 1.11),
-        abu_dhabi},
-       {"With a million keys the fixes gain 23 % on haswell in the geometric mean, up to 43 % (section "
-        "3.1.1)",
-        {million},
-        mean_ratio(compact_over_published(), 1.23),
-        haswell},
-       {"With a compact node occ_avl is as fast as occ_avl_2 (section 3.1.1)",
-        {million},
-        alike(tree_of("occ_avl").compact, tree_of("occ_avl_2").compact)},
-       {"With ten million keys int_lf, ticket and ext_lf are slower on abu_dhabi with smaller nodes, by 17 % "
-        "in the geometric mean: those nodes straddle two cache lines (section 3.2.2)",
-        {ten_million},
-        crossing_cost(published_over_compact({"int_lf", "ticket", "ext_lf"}), 1 / 0.83),
-        abu_dhabi,
-        false},
-       {"On haswell nothing is lost by that: adjacent lines are fetched in pairs (section 3.2.2)",
-        {ten_million},
-        no_crossing_cost(published_over_compact({"int_lf", "ticket", "ext_lf"})),
-        haswell,
-        false}}};
+  return {"figure-2",
+          "What compact nodes gain",
+          "Each implementation as published, and with its node made compact: small locks in place of "
+          "mutexes, no padding, fields of the search first, no bookkeeping in lookups (figure 2, table 3). "
+          "edge_ext_lf is compact as published.",
+          both_nodes(),
+          {million, ten_million},
+          {{"With a million keys the fixes gain 11 % on abu_dhabi in the geometric mean, up to 86 % (section "
+            "3.1.1)",
+            {million},
+            mean_ratio(compact_over_published(), 1.11),
+            abu_dhabi},
+           {"With a million keys the fixes gain 23 % on haswell in the geometric mean, up to 43 % (section "
+            "3.1.1)",
+            {million},
+            mean_ratio(compact_over_published(), 1.23),
+            haswell},
+           {"With a compact node occ_avl is as fast as occ_avl_2 (section 3.1.1)",
+            {million},
+            alike(tree_of("occ_avl").compact, tree_of("occ_avl_2").compact)},
+           {"With ten million keys int_lf, ticket and ext_lf are slower on abu_dhabi with smaller nodes, by "
+            "17 % in the geometric mean: those nodes straddle two cache lines (section 3.2.2)",
+            {ten_million},
+            crossing_cost(published_over_compact({"int_lf", "ticket", "ext_lf"}), 1 / 0.83),
+            abu_dhabi,
+            false},
+           {"On haswell nothing is lost by that: adjacent lines are fetched in pairs (section 3.2.2)",
+            {ten_million},
+            no_crossing_cost(published_over_compact({"int_lf", "ticket", "ext_lf"})),
+            haswell,
+            false}}};
 }
 
 figure figure_3() {
-  return {
-      "figure-3",
-      "Children in the line of their parent",
-      "Two nodes of 32 bytes that one insert of edge_ext_lf allocates often share a line, a parent and its "
-      "leaf. One further block at the start of each thread moves them apart (figure 3).",
-      {{{collocated}, {shifted}}},
-      {million},
-      {{"Shifted, edge_ext_lf is 14 % slower on abu_dhabi (section 3.2.4)",
-        {million},
-        faster(collocated, shifted, 1 / 0.86),
-        abu_dhabi},
-       {"Shifted, edge_ext_lf is 11 % slower on haswell (section 3.2.4)",
-        {million},
-        faster(collocated, shifted, 1 / 0.89),
-        haswell}}};
+  return {"figure-3",
+          "Children in the line of their parent",
+          "Two nodes of 32 bytes that one insert of edge_ext_lf allocates often share a line, a parent and "
+          "its leaf. One further block at the start of each thread moves them apart (figure 3).",
+          {{{collocated}, {shifted}}},
+          {million},
+          {{"Shifted, edge_ext_lf is 14 % slower on abu_dhabi (section 3.2.4)",
+            {million},
+            faster(collocated, shifted, 1 / 0.86),
+            abu_dhabi},
+           {"Shifted, edge_ext_lf is 11 % slower on haswell (section 3.2.4)",
+            {million},
+            faster(collocated, shifted, 1 / 0.89),
+            haswell}}};
 }
 
 figure table_4() {
   const subject without_prefetching{with_allocations, false};
-  return {
-      "table-4",
-      "Half of the cache, unused",
-      "Nodes of int_lf and its descriptors, 64 bytes each, alternate in the heap: nodes use every second set "
-      "of the cache. Extra allocations of random sizes break that, smaller nodes avoid it (table 4).",
-      {{{descriptors_beside}, {with_allocations}, without_prefetching, {small_nodes}}},
-      {million},
-      {{"On haswell nodes of 40 bytes, which share no size class with the descriptors, are 1.41 times as "
-        "fast "
-        "as nodes of 64 (table 4)",
-        {million},
-        faster(small_nodes, descriptors_beside, 60.0 / 42.5),
-        haswell},
-       {"On haswell extra allocations alone gain nothing: the useless lines are prefetched (table 4)",
-        {million},
-        alike(with_allocations, descriptors_beside),
-        haswell,
-        false},
-       {"With extra allocations, switching prefetching off on haswell gains 1.41 times (table 4)",
-        {million},
-        faster(without_prefetching.name(), with_allocations, 60.0 / 42.5),
-        haswell,
-        false},
-       {"On an AMD machine, taken to be abu_dhabi, extra allocations alone gain 41 % (the talk)",
-        {million},
-        faster(with_allocations, descriptors_beside, 1.41),
-        abu_dhabi,
-        false}}};
+  return {"table-4",
+          "Half of the cache, unused",
+          "Nodes of int_lf and its descriptors, 64 bytes each, alternate in the heap: nodes use every second "
+          "set of the cache. Extra allocations of random sizes break that, smaller nodes avoid it (table 4).",
+          {{{descriptors_beside}, {with_allocations}, without_prefetching, {small_nodes}}},
+          {million},
+          {{"On haswell nodes of 40 bytes, which share no size class with the descriptors, are 1.41 times as "
+            "fast as nodes of 64 (table 4)",
+            {million},
+            faster(small_nodes, descriptors_beside, 60.0 / 42.5),
+            haswell},
+           {"On haswell extra allocations alone gain nothing: the useless lines are prefetched (table 4)",
+            {million},
+            alike(with_allocations, descriptors_beside),
+            haswell,
+            false},
+           {"With extra allocations, switching prefetching off on haswell gains 1.41 times (table 4)",
+            {million},
+            faster(without_prefetching.name(), with_allocations, 60.0 / 42.5),
+            haswell,
+            false},
+           {"On an AMD machine, taken to be abu_dhabi, extra allocations alone gain 41 % (the talk)",
+            {million},
+            faster(with_allocations, descriptors_beside, 1.41),
+            abu_dhabi,
+            false}}};
 }
 
 figure figure_4() {
@@ -255,19 +250,18 @@ figure figure_4() {
 }
 
 figure baselines() {
-  return {
-      "baselines",
-      "Searches that lock",
-      "Searches of 100,000 keys under one lock, under a lock for each node, and without locks: only the last "
-      "scale (the talk).",
-      {{{"global_lock_bst"}, {"hand_over_hand_bst"}, {"ticket"}, {"edge_ext_lf"}}},
-      {100'000},
-      {{"A tree whose searches take no lock is far faster than one under a global lock (the talk)",
-        {100'000},
-        far_faster("ticket", "global_lock_bst")},
-       {"A tree whose searches take no lock is far faster than one that locks hand over hand (the talk)",
-        {100'000},
-        far_faster("ticket", "hand_over_hand_bst")}}};
+  return {"baselines",
+          "Searches that lock",
+          "Searches of 100,000 keys under one lock, under a lock for each node, and without locks: only the "
+          "last scale (the talk).",
+          {{{"global_lock_bst"}, {"hand_over_hand_bst"}, {"ticket"}, {"edge_ext_lf"}}},
+          {100'000},
+          {{"A tree whose searches take no lock is far faster than one under a global lock (the talk)",
+            {100'000},
+            far_faster("ticket", "global_lock_bst")},
+           {"A tree whose searches take no lock is far faster than one that locks hand over hand (the talk)",
+            {100'000},
+            far_faster("ticket", "hand_over_hand_bst")}}};
 }
 
 }  // namespace

@@ -199,8 +199,7 @@ void judge_figure_2(judging& j) {
   j.add("Throughput falls as updates rise (figure 2, left)", judging::all_of(slower));
   j.add(
       "As the structure outgrows the last-level cache, misses rise and throughput falls significantly "
-      "(figure 2, "
-      "right)",
+      "(figure 2, right)",
       judging::all_of(large));
 }
 
@@ -256,8 +255,7 @@ void judge_figure_6(judging& j) {
                        j.alike({served_4, longer(papers_cores)}, {served_4, longer(papers_threads)}, 1.25)}));
   j.add(
       "ffwd performs better than basic DPS for empty operations, but is not competitive with asynchronous "
-      "DPS "
-      "(figure 6b)",
+      "DPS (figure 6b)",
       judging::all_of({j.faster({served_4, empty(papers_threads)}, {delegated, empty(papers_threads)}),
                        j.faster({asynchronous, empty(papers_threads)}, {served_4, empty(papers_threads)})}));
   std::vector<judgement> hidden;
@@ -311,10 +309,9 @@ void judge_figure_7(judging& j) {
   for (const auto& [of, synchronous_gain] : {std::pair{64, 1.4}, {512, 1.3}}) {
     for (const unsigned threads : {papers_cores, papers_threads}) {
       const load at = objects(static_cast<std::uint64_t>(of), 64, threads);
-      j.add(fmt::format(
-                "{} x 64, {} threads: DPS has {} times the throughput of MCS, with two operations in flight "
-                "1.9 times, and moves at most 2.3 lines between sockets",
-                of, threads, synchronous_gain),
+      j.add(fmt::format("{} x 64, {} threads: DPS has {} times the throughput of MCS, with two operations in "
+                        "flight 1.9 times, and moves at most 2.3 lines between sockets",
+                        of, threads, synchronous_gain),
             judging::all_of({j.faster({delegated, at}, {mcs, at}, synchronous_gain),
                              j.faster({asynchronous, at}, {mcs, at}, 1.9),
                              j.moves_at_most({delegated, at}, 2.3)}),
@@ -355,8 +352,7 @@ void judge_table_2(judging& j) {
   const load at = objects(512, large_object_lines, papers_threads);
   j.add(
       "Node-local memory makes MCS slowest, as one NUMA node is saturated; interleaving gives 2.5 times the "
-      "throughput "
-      "(section 5.1)",
+      "throughput (section 5.1)",
       j.faster({mcs, at}, {mcs_node_local, at}, 1.75));
   j.add("ffwd suffers from the lack of parallelism: DPS has 1.10 times its throughput (table 2)",
         j.faster({delegated, at}, {served_4, at}, 1.05));
@@ -398,8 +394,7 @@ void judge_figure_11(judging& j) {
     local.push_back(j.more_misses({map, large(papers_threads)}, {delegated, large(papers_threads)}, 1.25));
   j.add(
       "Beyond the last-level cache DPS makes use of distributed caches; shared trees suffer remote accesses "
-      "(figure "
-      "11d)",
+      "(figure 11d)",
       judging::all_of(local));
 }
 
@@ -467,9 +462,8 @@ std::vector<page> pages_of(const setting& where) {
       {"figure-7",
        "Objects over threads",
        "An operation reads and writes every line of an object, under an MCS lock except at a dedicated "
-       "server. "
-       "`partitioned` places objects like DPS, and each thread executes its own operations: the effect of "
-       "partitioning without that of delegation.",
+       "server. `partitioned` places objects like DPS, and each thread executes its own operations: the "
+       "effect of partitioning without that of delegation.",
        {by_threads(64, 4), by_threads(64, 64), by_threads(512, 64), by_threads(512, 4)},
        judged<judge_figure_7>(where)},
       {"figure-8",

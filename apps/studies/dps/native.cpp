@@ -474,8 +474,7 @@ void run(const bench_options& o, const CLI::App& verb) {
   auto document = study_results(o.seed, o.pin, study_name, native_title, paper, {});
   document["study"]["reading"] = {
       "The ways of a figure were measured in turns, round by round. A bar is the median of the rounds, its "
-      "whisker "
-      "reaches from the least to the most.",
+      "whisker reaches from the least to the most.",
       "A ratio is the median of the rounds' ratios, so that what slows the machine for a while slows both "
       "sides."};
   document["study"]["figures"] = to_json(figures);

@@ -268,8 +268,7 @@ void judge_aborts(judging& j) {
             if (upper + lower == 0) return not_measured("there was no conflict");
             return judging::share(
                 "Of the conflicts of euno_btree/split_htm, whose leaves are those of htm_btree, in the "
-                "region of the "
-                "leaf",
+                "region of the leaf",
                 lower / (upper + lower), 0.9, 1);
           });
 }
@@ -429,10 +428,9 @@ void judge_memory(judging& j) {
     }
     const double mean = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
     const auto [least, most] = std::ranges::minmax(all);
-    return {fmt::format(
-                "euno_btree holds {:.1f} % more than htm_btree on average ({:.1f} to {:.1f} %), in the paper "
-                "{:.2f} %.",
-                mean * 100, least * 100, most * 100, papers * 100),
+    return {fmt::format("euno_btree holds {:.1f} % more than htm_btree on average ({:.1f} to {:.1f} %), in "
+                        "the paper {:.2f} %.",
+                        mean * 100, least * 100, most * 100, papers * 100),
             mean <= papers + 0.05 ? agreement::agrees : agreement::differs};
   };
   const unsigned threads = j.where().standing_for(sweep_threads);
@@ -584,13 +582,11 @@ std::vector<page> pages_of(const setting& where) {
   };
   add("skew", "Skew",
       "Throughput as the keys of the requests become fewer, half of them puts. The paper runs 16 threads "
-      "(figures 1 "
-      "and 8).",
+      "(figures 1 and 8).",
       compared_maps(), sweep(where), judge_skew);
   add("aborts", "Why transactions abort",
       "Aborts of the same runs, by cause and by region (figures 2 and 9). A conflict is true if both "
-      "requests are for "
-      "one record.",
+      "requests are for one record.",
       {baseline, eunomia_tree, htm_masstree, "euno_btree/split_htm"}, sweep(where), judge_aborts);
 
   std::vector<load> loads;
@@ -598,8 +594,7 @@ std::vector<page> pages_of(const setting& where) {
     loads.push_back(changing(theta, where.standing_for(sweep_threads)));
   add("changes", "Inserts and erases",
       "Instead of puts that overwrite values, inserts and erases, with theta from 0.2 to 0.99. The paper "
-      "measures no "
-      "erases. They show what its text is about: changes of the leaves themselves.",
+      "measures no erases. They show what its text is about: changes of the leaves themselves.",
       compared_maps(), loads, judge_changes);
 
   loads.clear();
@@ -618,8 +613,7 @@ std::vector<page> pages_of(const setting& where) {
     std::ranges::copy(over_threads(where, {d.text, 50, 1}), std::back_inserter(loads));
   add("distributions", "Distributions",
       "Throughput over threads where the hottest tenth of the keys receives 66 to 71 % of the requests, by "
-      "four laws "
-      "(figure 12).",
+      "four laws (figure 12).",
       compared_maps(), loads, judge_distributions);
 
   std::vector<std::string> rungs{baseline};
@@ -627,8 +621,7 @@ std::vector<page> pages_of(const setting& where) {
   const unsigned most = where.standing_for(most_threads);
   add("ladder", "One design choice after the other",
       "The baseline, and the choices of Eunomia in their order, with theta = 0.9 and 0.2 (figure 13); and "
-      "where inserts "
-      "and erases change the leaves.",
+      "where inserts and erases change the leaves.",
       rungs, {zipfian(0.9, 50, most), zipfian(0.2, 50, most), changing(0.99, most)}, judge_ladder);
   if (where.simulated) {
     loads = sweep(where);

@@ -24,8 +24,7 @@ inline constexpr const char* study_name = "eunomia";
 inline constexpr const char* title = "Scaling concurrent search trees under contention using HTM";
 inline constexpr const char* paper =
     "Wang, Zhang, Wang, Wei, Chen and Zhao, Eunomia: Scaling Concurrent Search Trees under Contention Using "
-    "HTM, "
-    "PPoPP 2017";
+    "HTM, PPoPP 2017";
 inline constexpr const char* papers_machine = "e5_2650_htm";
 
 inline constexpr const char* baseline = "htm_btree";

@@ -246,8 +246,8 @@ judgement chance_is_between(const view& v) {
   if (!random || !aware) return too_little();
   const sizes poor = v.failing(random_padding, nearly_all);
   sentence += fmt::format(
-      "; under tle at sizes {} random is {:.2f} x {}, index-aware {:.2f} x; sizes at which fewer than "
-      "{:.0f} % of the sections commit with random: {}",
+      "; under tle at sizes {} random is {:.2f} x {}, index-aware {:.2f} x; sizes at which fewer than {:.0f} "
+      "% of the sections commit with random: {}",
       listed(v.bad), *random, v.in.glibc, *aware, 100 * nearly_all, listed(poor));
   between = between && *random >= margin && *aware * alike >= *random && !poor.empty();
   return judged(sentence, between);
@@ -312,10 +312,10 @@ judgement capacity_forces_the_lock(const view& v) {
   }
   if (parts.empty()) return too_little();
   return judged(
-      fmt::format("aborts for capacity an operation, and operations under the lock, with {}: {}; up "
-                  "to {:.4f} aborts with index-aware. At {} of these {} sizes it is one operation in "
-                  "a thousand or more",
-                  v.in.glibc, fmt::join(parts, ", "), ours, forced, parts.size()),
+      fmt::format(
+          "aborts for capacity an operation, and operations under the lock, with {}: {}; up to {:.4f} aborts "
+          "with index-aware. At {} of these {} sizes it is one operation in a thousand or more",
+          v.in.glibc, fmt::join(parts, ", "), ours, forced, parts.size()),
       2 * forced > parts.size() && ours < noticeable && theirs > 2 * ours);
 }
 
@@ -413,8 +413,8 @@ std::vector<judged_claim> judge_concurrent_tree(const placed_readings& measured,
   const view v(measured, in);
   return {
       {"With several threads the elided lock outperforms the plain one (figure 2)", elision_wins(v, threads)},
-      {"At about 2000 bytes the elided lock over glibc is slower than the best of the plain ones (figure "
-       "2, TTSTLE-GLIBC)",
+      {"At about 2000 bytes the elided lock over glibc is slower than the best of the plain ones (figure 2, "
+       "TTSTLE-GLIBC)",
        worse_than_serial(v, threads)}};
 }
 
@@ -464,8 +464,8 @@ capacity_law law_of(const std::vector<const placed_readings*>& rings, unsigned w
 }
 
 judged_claim judge_law(const capacity_law& law, unsigned ways) {
-  judged_claim f{fmt::format("Where more than {} nodes begin at one index no section is elided, "
-                             "where fewer do more than nine in ten are",
+  judged_claim f{fmt::format("Where more than {} nodes begin at one index no section is elided, where fewer "
+                             "do more than nine in ten are",
                              ways),
                  unknown(without_transactions), false};
   if (law.configurations() == 0 && law.full == 0) return f;
@@ -474,12 +474,11 @@ judged_claim judge_law(const capacity_law& law, unsigned ways) {
     return f;
   }
   const double share = static_cast<double>(law.holds()) / static_cast<double>(law.configurations());
-  f.ours =
-      judged(fmt::format("so it is in {} of {} rings ({:.2f} %): in {} of {} with more, in {} of {} with "
-                         "fewer. Of {} with just as many {} commit",
-                         law.holds(), law.configurations(), 100 * share, law.overloaded_hold, law.overloaded,
-                         law.roomy_hold, law.roomy, law.full, law.full_commit),
-             share >= 0.99);
+  f.ours = judged(fmt::format("so it is in {} of {} rings ({:.2f} %): in {} of {} with more, in {} of {} "
+                              "with fewer. Of {} with just as many {} commit",
+                              law.holds(), law.configurations(), 100 * share, law.overloaded_hold,
+                              law.overloaded, law.roomy_hold, law.roomy, law.full, law.full_commit),
+                  share >= 0.99);
   return f;
 }
 

@@ -99,8 +99,8 @@ std::vector<chart> charts_of(const placed_readings& readings, bool ring, const s
   const std::string_view what = in.simulated ? "lines" : "nodes";
   if (ring &&
       add(in.simulated ? "Lines of nodes at the fullest index" : "Nodes at the fullest index",
-          fmt::format("How many {} the L1 index has at which {}. Above the ways of the cache no "
-                      "transaction can write them all. Lower is better.",
+          fmt::format("How many {} the L1 index has at which {}. Above the ways of the cache no transaction "
+                      "can write them all. Lower is better.",
                       in.simulated ? "lines with nodes" : "nodes",
                       in.simulated ? "most of them lie" : "most of them begin"),
           std::string(what), curves_from(readings, {tts}, false, [](const point&, const placed_reading& r) {

@@ -263,8 +263,7 @@ void run_malloc_tsx(const bench_options& o, const CLI::App& verb) {
   const judged_claim law = malloc_tsx::judge_law(malloc_tsx::law_of(rings, s.l1.ways), s.l1.ways);
   std::printf(
       "%s\nThroughput is a multiple of index-aware's under tts, in turns at the same size; a load is how "
-      "many nodes "
-      "begin at one of the %u indices of the L1 cache, which has %u ways.\n",
+      "many nodes begin at one of the %u indices of the L1 cache, which has %u ways.\n",
       finding_text(law.source(), law.claim, law.ours, "all rings").c_str(), s.l1.sets, s.l1.ways);
   panels.front().figure.findings.push_back(law);
 

@@ -66,11 +66,10 @@ app::judged_claim judge_misses(const malloc_tsx_results& results) {
     to.sum += misses(c, m);
     ++to.sizes;
   }
-  app::judged_claim f{
-      "The slow sizes are those with many L1 misses (figure 1)",
-      {"too little was measured: sizes at which glibc's blocks follow each other at a multiple of 512, and "
-       "others.",
-       app::agreement::not_measurable}};
+  app::judged_claim f{"The slow sizes are those with many L1 misses (figure 1)",
+                      {"too little was measured: sizes at which glibc's blocks follow each other at a "
+                       "multiple of 512, and others.",
+                       app::agreement::not_measurable}};
   if (bad.sizes == 0 || good.sizes == 0) return f;
   f.ours = {fmt::format("{:.2f} L1 misses a node with {} at multiples of 512, {:.2f} at other sizes.",
                         bad.value(), to_string(allocation::glibc), good.value()),

@@ -239,8 +239,8 @@ ordered_json models_json() {
       {to_string(allocation::glibc),
        "a model of where glibc's malloc puts blocks: end to end behind headers, reused by size and thread"},
       {to_string(allocation::size_classes),
-       "a model of where jemalloc, tcmalloc and mimalloc put blocks: four size classes to a doubling, end "
-       "to end in slabs"},
+       "a model of where jemalloc, tcmalloc and mimalloc put blocks: four size classes to a doubling, end to "
+       "end in slabs"},
       {to_string(allocation::random), "this library's RAND over glibc-model"}};
 }
 

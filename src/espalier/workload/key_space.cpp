@@ -49,8 +49,7 @@ std::string read_all(const std::filesystem::path& file) {
   if (std::filesystem::is_character_file(file))
     throw std::invalid_argument(
         fmt::format("key file '{}' is a device, which may have no end; write as many keys as are wanted to a "
-                    "file, or pass "
-                    "them through a pipe",
+                    "file, or pass them through a pipe",
                     file.string()));
   errno = 0;
   std::ifstream in(file, std::ios::binary);
@@ -82,10 +81,10 @@ key_file_format format_of(const std::filesystem::path& file, std::string_view co
   const bool named_binary = file.extension() == ".u64" || file.extension() == ".bin";
   if (!named_binary && looks_like_text(content)) return key_file_format::text;
   if (content.size() % 8 == 0) return key_file_format::binary;
-  throw std::invalid_argument(fmt::format(
-      "key file '{}' has {} bytes{}; expected a multiple of 8 (little-endian 64-bit keys), or text "
-      "with one unsigned number a line",
-      file.string(), content.size(), named_binary ? "" : " that are not text"));
+  throw std::invalid_argument(
+      fmt::format("key file '{}' has {} bytes{}; expected a multiple of 8 (little-endian 64-bit keys), or "
+                  "text with one unsigned number a line",
+                  file.string(), content.size(), named_binary ? "" : " that are not text"));
 }
 
 template <class Key>

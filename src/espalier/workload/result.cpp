@@ -249,8 +249,8 @@ std::string to_csv(const std::vector<measurement>& all) {
     }
   }
   std::string text =
-      "workload,map,kind,placement,mix,distribution,keys,threads,runs,median_ops_per_s,min_ops_per_s,"
-      "max_ops_per_s,cpu_ns_per_op,bytes_per_key,leaked_bytes,p50_ns,p99_ns,p999_ns,max_ns";
+      "workload,map,kind,placement,mix,distribution,keys,threads,runs,median_ops_per_s,min_ops_per_s,max_ops_"
+      "per_s,cpu_ns_per_op,bytes_per_key,leaked_bytes,p50_ns,p99_ns,p999_ns,max_ns";
   for (const std::string_view region : regions) {
     for (const std::string_view event : event_names) text += fmt::format(",{}_{}_per_op", region, event);
   }

@@ -52,10 +52,10 @@ void check_memory(const session_request& request) {
     sample.loaded = std::min(sample.loaded, sample_keys);
     const double forecast = needed([&](const registration& r) { return forecast_bytes_per_key(r, sample); });
     if (forecast > room)
-      throw std::invalid_argument(fmt::format(
-          "{} maps of {} keys at once may take {:.1f} GiB and {:.1f} GiB are free; name fewer with --maps, "
-          "or fewer --keys",
-          request.maps.size(), plan->loaded, forecast / 0x1p30, room / 0x1p30));
+      throw std::invalid_argument(
+          fmt::format("{} maps of {} keys at once may take {:.1f} GiB and {:.1f} GiB are free; name fewer "
+                      "with --maps, or fewer --keys",
+                      request.maps.size(), plan->loaded, forecast / 0x1p30, room / 0x1p30));
   }
 }
 

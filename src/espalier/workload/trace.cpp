@@ -36,8 +36,8 @@ constexpr std::array<form, 8> forms{{
 }};
 
 constexpr std::string_view all_forms =
-    "lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, exchange KEY VALUE, "
-    "extract KEY, add KEY AMOUNT or scan KEY COUNT";
+    "lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, exchange KEY VALUE, extract KEY, add KEY "
+    "AMOUNT or scan KEY COUNT";
 constexpr std::string_view blanks = " \t\r";
 
 // Removes the first word of `rest` and returns it; empty at the end of the line.
