@@ -7,12 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <system_error>
+
+#include "apps/common/exit_status.hpp"
+#include "espalier/programs/preload_obstacle.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -44,8 +50,8 @@ void child_descriptors::take(int descriptor, int from) {
 
 std::optional<pid_t> spawn(const std::vector<std::string>& command, const spawn_how& how) {
   const std::vector<char*> words = pointers_to(command);
-  std::vector<char*> variables;
-  if (how.environment != nullptr) variables = pointers_to(*how.environment);
+  std::vector<char*> environment;
+  if (how.environment != nullptr) environment = pointers_to(*how.environment);
   pid_t child = 0;
   posix_spawnattr_t apart;
   posix_spawnattr_init(&apart);
@@ -58,7 +64,7 @@ std::optional<pid_t> spawn(const std::vector<std::string>& command, const spawn_
   posix_spawnattr_setsigmask(&apart, &interrupts);
   const int failed = posix_spawnp(
       &child, words.front(), how.descriptors == nullptr ? nullptr : how.descriptors->get(),
-      how.apart ? &apart : how.attributes, words.data(), variables.empty() ? environ : variables.data());
+      how.apart ? &apart : how.attributes, words.data(), environment.empty() ? environ : environment.data());
   posix_spawnattr_destroy(&apart);
   if (failed != 0) return std::nullopt;
   return child;
@@ -178,6 +184,51 @@ scratch_folder::scratch_folder(std::string_view name) {
 scratch_folder::~scratch_folder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+}
+
+fs::path find_preload_library(std::string_view name) {
+  const std::string file = fmt::format("libespalier-{}.so", name);
+  auto library = find_companion("../../preload/" + file, fs::path(ESPALIER_LIBRARY_FOLDER) / file);
+  if (!library)
+    throw usage_error(
+        fmt::format("this program was installed or built without {}; build all targets, with "
+                    "ESPALIER_PRELOAD=ON, on x86-64, without sanitizers",
+                    file));
+  if (library->string().find_first_of(" :") != std::string::npos)
+    throw usage_error(fmt::format(
+        "'{}' has a space or a colon in it, at which LD_PRELOAD ends a name; install it to another folder",
+        library->string()));
+  return *std::move(library);
+}
+
+int run_preloaded(const std::vector<std::string>& command, const std::vector<fs::path>& libraries,
+                  const variables& set, pid_t* process) {
+  const auto obstacle = programs::preload_obstacle(command.front());
+  if (obstacle && !libraries.empty()) throw usage_error(*obstacle);
+  const std::vector<std::string> environment = child_environment(set, libraries);
+  const auto status = run_child(command, child_output::shown, &environment, process);
+  if (!status)
+    throw usage_error(obstacle.value_or(fmt::format("'{}' could not be started", command.front())));
+  return *status;
+}
+
+std::vector<std::string> child_environment(variables set,
+                                           const std::vector<std::filesystem::path>& libraries) {
+  std::vector<std::string> words;
+  if (!libraries.empty()) {
+    std::string list;
+    for (const fs::path& library : libraries) list += library.string() + ':';
+    if (const char* const before = std::getenv("LD_PRELOAD")) list += before;
+    if (list.ends_with(':')) list.pop_back();
+    set.emplace_back("LD_PRELOAD", std::move(list));
+  }
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view word(*one);
+    const std::string_view name = word.substr(0, word.find('='));
+    if (std::ranges::find(set, name, &variables::value_type::first) == set.end()) words.emplace_back(word);
+  }
+  for (const auto& [name, value] : set) words.push_back(fmt::format("{}={}", name, value));
+  return words;
 }
 
 }  // namespace espalier::app

@@ -20,9 +20,7 @@
 #include "apps/common/report_page.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/commands.hpp"
-#include "apps/espalier/placed_maps.hpp"
 #include "apps/studies/mallocs.hpp"
-#include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study.hpp"
 #include "espalier/measure/statistics.hpp"
 #include "espalier/peers_config.hpp"
@@ -109,7 +107,7 @@ void declare(CLI::App& verb, bench_options& o) {
 }
 
 void run_study(const bench_options& o, const CLI::App& verb) {
-  const study& chosen = find_study(o.study);
+  const study& chosen = find_study<study>(o.study);
   std::vector<std::string> taken{"--study"};
   taken.insert(taken.end(), chosen.options.begin(), chosen.options.end());
   only_options(verb, "--study " + o.study, taken);

@@ -23,12 +23,12 @@
 
 #include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
+#include "apps/common/map_choice.hpp"
 #include "apps/common/option_group.hpp"
 #include "apps/common/options.hpp"
 #include "apps/common/report_page.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/commands.hpp"
-#include "apps/espalier/placed_maps.hpp"
 #include "apps/espalier/recorded_program.hpp"
 #include "espalier/hw/cache_geometry.hpp"
 #include "espalier/inspect/analysis.hpp"

@@ -23,7 +23,7 @@
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/commands.hpp"
 #include "apps/oltp/run.hpp"
-#include "apps/studies/map_sessions.hpp"
+#include "apps/studies/study.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/catalog/any_map.hpp"
 #include "espalier/memory/any_placement.hpp"

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "apps/common/child.hpp"
-#include "apps/common/preloaded_program.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/io/text.hpp"
 #include "espalier/programs/code_names.hpp"

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
 #include "apps/common/option_group.hpp"
 #include "apps/common/options.hpp"
-#include "apps/common/preloaded_program.hpp"
 #include "apps/espalier/commands.hpp"
 #include "espalier/hw/htm.hpp"
 #include "espalier/programs/preload_obstacle.hpp"

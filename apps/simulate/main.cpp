@@ -131,7 +131,7 @@ std::vector<simulated_measurement> run_maps(const simulation_request& request, t
 }
 
 int run_study(const simulate_options& o, const CLI::App& parser) {
-  const study& chosen = find_study(o.study);
+  const study& chosen = app::find_study<study>(o.study);
   std::vector<std::string> taken = chosen.options;
   taken.emplace_back("--study");
   app::only_options(parser, "--study " + chosen.name, taken);
@@ -150,7 +150,6 @@ int run_study(const simulate_options& o, const CLI::App& parser) {
   if (s.given("--keys")) workload::check_room(o.keys, most_simulated_bytes_per_key);
   s.seed = o.seed;
   s.json = o.json;
-  s.csv = o.csv;
   s.out = o.out;
   const app::interruption interrupts;
   const int status = chosen.run(s);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <stdexcept>
@@ -308,26 +309,6 @@ ordered_json context_json(const measure::run_context& host, const sim::machine_s
   return j;
 }
 
-ordered_json study_document(const study_options& o, const sim::machine_spec& machine, std::string_view name,
-                            std::string_view title, std::string_view paper) {
-  ordered_json j;
-  j["context"] =
-      context_json(measure::gather_context(o.seed, o.pin, app::interruption::requested()), machine);
-  j["context"]["study"] = name;
-  j["benchmarks"] = ordered_json::array();
-  j["study"] = {{"name", name}, {"title", title}, {"paper", paper}};
-  return j;
-}
-
-ordered_json study_entry(const std::string& name, unsigned threads, const counted_phase& measured) {
-  const double time =
-      static_cast<double>(measured.cycles) / measured.ghz / static_cast<double>(measured.operations);
-  return {{"name", name},       {"run_type", "iteration"},
-          {"threads", threads}, {"iterations", measured.operations},
-          {"real_time", time},  {"cpu_time", time * threads},
-          {"time_unit", "ns"},  {"simulated", true}};
-}
-
 std::string to_json(const measure::run_context& host, const sim::machine_spec& machine,
                     const std::vector<simulated_measurement>& all,
                     const std::vector<calibrated_ratio>& calibration) {
@@ -362,6 +343,44 @@ std::string to_csv(const sim::machine_spec& machine, const std::vector<simulated
     text += counts_csv(m) + '\n';
   }
   return text;
+}
+
+// Studies ------------------------------------------------------------------------------------------------------------
+
+const sim::transactional_spec& transactions_of(const sim::machine_spec& machine) {
+  if (!machine.transactions)
+    throw app::usage_error(fmt::format(
+        "the machine {} has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have",
+        machine.name));
+  return *machine.transactions;
+}
+
+std::string too_short(std::uint64_t operations, unsigned threads, std::uint64_t steps) {
+  constexpr std::uint64_t least_a_thread = 20;
+  const std::uint64_t least = least_a_thread * threads;
+  if (operations * std::max<std::uint64_t>(steps, 1) >= least) return "";
+  return fmt::format("Too short: {} operations by {} threads; a verdict takes {}.", operations, threads,
+                     least);
+}
+
+ordered_json study_document(const study_options& o, const sim::machine_spec& machine, std::string_view name,
+                            std::string_view title, std::string_view paper) {
+  ordered_json j;
+  j["context"] =
+      context_json(measure::gather_context(o.seed, o.pin, app::interruption::requested()), machine);
+  j["context"]["study"] = name;
+  j["benchmarks"] = ordered_json::array();
+  j["study"] = {{"name", name}, {"title", title}, {"paper", paper}};
+  return j;
+}
+
+ordered_json study_entry(const std::string& name, unsigned threads, const counted_phase& measured) {
+  const double time =
+      static_cast<double>(measured.cycles) / measured.ghz / static_cast<double>(measured.operations);
+  return {{"name", name},       {"run_type", "iteration"},
+          {"threads", threads}, {"iterations", measured.operations},
+          {"real_time", time},  {"cpu_time", time * threads},
+          {"time_unit", "ns"},  {"simulated", true}};
 }
 
 }  // namespace espalier::simulate

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/study_registry.hpp"
 #include "sim/machine/machine_spec.hpp"
 
 // Studies: simulations with a name, of maps in a given order or of programs other than maps. Each is a
@@ -31,34 +32,21 @@ struct study_options {
   std::uint64_t seed = 0;
   /// Files to write, and a folder, empty for none.
   std::string json;
-  std::string csv;
   std::string out;
   /// Whether the command line had the option, so that the study's own default does not apply.
   std::function<bool(const char* option)> given;
 };
 
-struct study {
-  std::string name;
-  std::string description;
-  /// Options that the study accepts besides --study; others are rejected.
-  std::vector<std::string> options;
+struct study : app::named_study<std::function<int(const study_options&)>> {
   /// The machines on which it runs unless the command line names some; empty for the command's default.
   std::vector<std::string> machines;
-  /// Returns the exit status.
-  std::function<int(const study_options&)> run;
 };
+using registered_study = app::registered<study>;
 
 /// Of a machine that has transactions. Throws usage_error for another.
 [[nodiscard]] const sim::transactional_spec& transactions_of(const sim::machine_spec& machine);
 
 /// Why so few operations support no verdict; empty if there are enough. `steps` is what one operation repeats.
 [[nodiscard]] std::string too_short(std::uint64_t operations, unsigned threads, std::uint64_t steps = 1);
-
-/// By name. Throws usage_error with the available names.
-[[nodiscard]] const study& find_study(const std::string& name);
-
-struct registered_study {
-  explicit registered_study(study one);
-};
 
 }  // namespace espalier::simulate

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/common/preloaded_program.hpp"
+#include "apps/common/child.hpp"
 #include "apps/studies/study_output.hpp"
 
 // The mallocs under which programs can be measured, Espalier's and others.

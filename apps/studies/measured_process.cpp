@@ -21,8 +21,7 @@
 
 #include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
-#include "apps/common/preloaded_program.hpp"
-#include "apps/studies/map_sessions.hpp"
+#include "apps/studies/study.hpp"
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/measure/statistics.hpp"
@@ -215,10 +214,10 @@ std::string_view to_string(mutex_policy policy) noexcept {
   }
 }
 
-turns_setting turns_of(const bench_options& o, const CLI::App& verb, std::string_view study) {
+turns_setting turns_of(const bench_options& o, const CLI::App& verb, std::string_view name) {
   const workload::session_request measurement = measurement_of(o);
   if (measurement.threads.size() != 1)
-    throw usage_error(fmt::format("--study {} runs with one number of --threads", study));
+    throw usage_error(fmt::format("--study {} runs with one number of --threads", name));
   turns_setting s;
   if (is_given(verb, "--threads")) s.threads = measurement.threads.front();
   s.mallocs = choose_mallocs(o.mallocs);

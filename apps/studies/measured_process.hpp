@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/common/preloaded_program.hpp"
+#include "apps/common/child.hpp"
 #include "apps/studies/mallocs.hpp"
 #include "apps/studies/study.hpp"
 

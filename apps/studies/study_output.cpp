@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -82,6 +83,14 @@ study_files::study_files(const std::string& folder, std::string_view study) {
   results_.emplace(fs::path(folder) / fmt::format("{}.json", study));
   const io::output_file probe(fs::path(folder) / "index.html");
 }
+
+void study_files::show(charted_figure figure, const std::string& where) {
+  std::printf("%s\n", figure_text(figure, where, wants_colour(STDOUT_FILENO)).c_str());
+  std::fflush(stdout);
+  keep(std::move(figure));
+}
+
+ordered_json study_files::figures() const { return to_json(kept_); }
 
 void study_files::write(const ordered_json& results) {
   if (!results_) return;

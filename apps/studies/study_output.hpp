@@ -27,17 +27,6 @@ struct missing_map {
 [[nodiscard]] std::string finding_text(const std::string& source, const std::string& claim,
                                        const judgement& ours, const std::string& where);
 
-/// <study>.json, index.html and a page for each figure, in a folder; nothing if no folder was named.
-class study_files {
- public:
-  /// Checks at once whether they can be written. Throws std::invalid_argument.
-  study_files(const std::string& folder, std::string_view study);
-  void write(const nlohmann::ordered_json& results);
-
- private:
-  std::optional<io::output_file> results_;
-};
-
 /// A limit with which curves or bars are compared.
 struct chart_limit {
   double y;
@@ -110,5 +99,23 @@ struct charted_figure {
 /// An entry of `study.figures`, and all of them.
 [[nodiscard]] nlohmann::ordered_json to_json(const charted_figure& figure);
 [[nodiscard]] nlohmann::ordered_json to_json(const std::vector<charted_figure>& figures);
+
+/// <study>.json, index.html and a page for each figure, in a folder; nothing if no folder was named.
+class study_files {
+ public:
+  /// Checks at once whether they can be written. Throws std::invalid_argument.
+  study_files(const std::string& folder, std::string_view study);
+  /// Keeps a figure for the results.
+  void keep(charted_figure figure) { kept_.push_back(std::move(figure)); }
+  /// The same, and shows it on the terminal. `where` is the place of its findings.
+  void show(charted_figure figure, const std::string& where);
+  /// Those that are kept.
+  [[nodiscard]] nlohmann::ordered_json figures() const;
+  void write(const nlohmann::ordered_json& results);
+
+ private:
+  std::optional<io::output_file> results_;
+  std::vector<charted_figure> kept_;
+};
 
 }  // namespace espalier::app

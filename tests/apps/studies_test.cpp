@@ -18,7 +18,7 @@
 #include "apps/studies/atc18/claims.hpp"
 #include "apps/studies/dps/claims.hpp"
 #include "apps/studies/malloc_speed/claims.hpp"
-#include "apps/studies/malloc_tsx/figures.hpp"
+#include "apps/studies/malloc_tsx/claims.hpp"
 
 namespace espalier::app {
 namespace {

@@ -10,7 +10,7 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/studies/atc18/claims.hpp"
-#include "apps/studies/map_sessions.hpp"
+#include "apps/studies/study.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/hw/topology.hpp"
 

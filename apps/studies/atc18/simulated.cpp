@@ -77,18 +77,19 @@ class simulated_study {
 
   int run() {
     app::study_files files(o_.out, app::atc18::study_name);
-    std::vector<charted_figure> figures;
     for (const figure& f : app::atc18::figures()) {
-      charted_figure& shown = figures.emplace_back(charted_figure{
-          .id = f.id, .title = f.title, .summary = f.summary, .machine = places_.front().machine.name});
+      charted_figure shown{
+          .id = f.id, .title = f.title, .summary = f.summary, .machine = places_.front().machine.name};
       shown.measured.emplace();
       for (std::size_t at = 0; at < places_.size(); ++at) show(f, shown, at);
-      if (app::interruption::requested()) break;
-      std::printf("%s\n", figure_text(shown, "", colour_).c_str());
-      std::fflush(stdout);
+      if (app::interruption::requested()) {
+        files.keep(std::move(shown));
+        break;
+      }
+      files.show(std::move(shown), "");
     }
     std::printf("%s\n", trust);
-    files.write(document(figures));
+    files.write(document(files.figures()));
     return 0;
   }
 
@@ -173,11 +174,11 @@ class simulated_study {
     return study_document(o_, machine, app::atc18::study_name, app::atc18::title, app::atc18::paper);
   }
 
-  [[nodiscard]] nlohmann::ordered_json document(const std::vector<charted_figure>& figures) const {
+  [[nodiscard]] nlohmann::ordered_json document(nlohmann::ordered_json figures) const {
     nlohmann::ordered_json all = document_of(places_.front().machine);
     for (const simulated_measurement& m : shown_)
       all["benchmarks"].push_back(entry_json(m, all["benchmarks"].size()));
-    all["study"]["figures"] = to_json(figures);
+    all["study"]["figures"] = std::move(figures);
     // The contexts of all machines: the one above is that of the first.
     all["study"]["contexts"] = nlohmann::ordered_json::array();
     for (const study_place& p : places_)
@@ -197,11 +198,11 @@ class simulated_study {
 };
 
 const registered_study atc18{
-    {app::atc18::study_name,
-     "ten search trees on the machines of the ATC 2018 study, figure by figure",
-     {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--out"},
-     papers_machines,
-     [](const study_options& o) { return simulated_study(o).run(); }}};
+    {{app::atc18::study_name,
+      "ten search trees on the machines of the ATC 2018 study, figure by figure",
+      {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--out"},
+      [](const study_options& o) { return simulated_study(o).run(); }},
+     papers_machines}};
 
 }  // namespace
 }  // namespace espalier::simulate

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 namespace espalier::app::dps {
@@ -84,327 +83,313 @@ std::vector<std::uint64_t> sizes(const setting& where) {
 struct side {
   std::string technique;
   load at;
+
+  [[nodiscard]] std::string text() const { return fmt::format("{} ({})", technique, at.name()); }
 };
 
-class judging {
- public:
-  judging(const setting& where, const results& measured) : where_(where), measured_(measured) {}
+enum class figure_of_merit : std::uint8_t { speed, equal_speed, misses, moved_lines, coherence };
 
-  /// A claim about the loads of the form, which are of these numbers of threads in the paper.
-  void add(const std::string& paper, judgement ours, bool of_paper = true) {
-    all_.push_back({paper, std::move(ours), of_paper});
-  }
-
-  /// The first has at least `ratio` times the throughput of the second.
-  [[nodiscard]] judgement faster(const side& a, const side& b, double ratio = 1) const {
-    return compared(a, b, [ratio](double is) { return is >= ratio; });
-  }
-  /// Throughputs differ by no more than this factor.
-  [[nodiscard]] judgement alike(const side& a, const side& b, double factor) const {
-    return compared(a, b, [factor](double is) { return is <= factor && is >= 1 / factor; });
-  }
-  /// The first has at least `ratio` times the misses of the second.
-  [[nodiscard]] judgement more_misses(const side& a, const side& b, double ratio = 1) const {
-    const load_reading* const x = find(a);
-    const load_reading* const y = find(b);
-    if (x == nullptr || y == nullptr) return unmeasured(x == nullptr ? a : b);
-    if (const auto why = unjudged(*x, *y)) return *why;
-    return {fmt::format("An operation of {} misses {:.2f} lines, of {} {:.2f}.", text(a), x->costs.misses(),
-                        text(b), y->costs.misses()),
-            x->costs.misses() >= ratio * y->costs.misses() ? agreement::agrees : agreement::differs};
-  }
-  [[nodiscard]] judgement moves_at_most(const side& a, double lines) const {
-    const load_reading* const x = find(a);
-    if (x == nullptr) return unmeasured(a);
-    if (const auto why = unjudged(*x, *x)) return *why;
-    return {fmt::format("An operation of {} moves {:.2f} lines between sockets.", text(a),
-                        x->costs.remote_transfers),
-            x->costs.remote_transfers <= lines ? agreement::agrees : agreement::differs};
-  }
-  /// All of them hold.
-  [[nodiscard]] static judgement all_of(const std::vector<judgement>& parts) {
-    judgement all{"", agreement::agrees};
-    for (const judgement& part : parts) {
-      if (all.sentence.find(part.sentence) == std::string::npos)
-        all.sentence += (all.sentence.empty() ? "" : " ") + part.sentence;
-      if (part.verdict == agreement::not_measurable || all.verdict == agreement::agrees)
-        all.verdict = part.verdict;
-    }
-    return all;
-  }
-
-  std::vector<judged_claim> take() { return std::move(all_); }
-  [[nodiscard]] const results& measured() const { return measured_; }
-  [[nodiscard]] const setting& where() const { return where_; }
-
- private:
-  [[nodiscard]] const load_reading* find(const side& s) const { return measured_.find(s.at, s.technique); }
-  [[nodiscard]] static std::string text(const side& s) {
-    return fmt::format("{} ({})", s.technique, s.at.name());
-  }
-  [[nodiscard]] static judgement unmeasured(const side& s) {
-    return {fmt::format("Not measured: {}.", text(s)), agreement::not_measurable};
-  }
-  [[nodiscard]] static std::optional<judgement> unjudged(const load_reading& x, const load_reading& y) {
-    const std::string& why = x.unjudged.empty() ? y.unjudged : x.unjudged;
-    if (why.empty()) return std::nullopt;
-    return judgement{why, agreement::not_measurable};
-  }
-  [[nodiscard]] static std::string costs(const side& s, const load_reading& r) {
-    return fmt::format(
-        "{:.2f} lines from other sockets, {:.2f} from other cores, {:.2f} from memory and {:.0f} stalled "
-        "cycles in {}",
-        r.costs.remote_transfers, r.costs.local_transfers, r.costs.memory_lines, r.costs.stall_cycles,
-        s.technique);
-  }
-  template <class Holds>
-  [[nodiscard]] judgement compared(const side& a, const side& b, Holds holds) const {
-    const load_reading* const x = find(a);
-    const load_reading* const y = find(b);
-    if (x == nullptr || y == nullptr) return unmeasured(x == nullptr ? a : b);
-    if (const auto why = unjudged(*x, *y)) return *why;
-    const double ratio = x->speed / y->speed;
-    const bool agrees = holds(ratio);
-    std::string sentence = fmt::format("{} has {:.2f} times the throughput of {}.", text(a), ratio, text(b));
-    if (!agrees) sentence += fmt::format(" An operation has {}; {}.", costs(a, *x), costs(b, *y));
-    return {std::move(sentence), agrees ? agreement::agrees : agreement::differs};
-  }
-
-  const setting& where_;
-  const results& measured_;
-  std::vector<judged_claim> all_;
+/// A part of a claim: one side is so much more than the other, or no more than a limit.
+struct part {
+  figure_of_merit of;
+  side one;
+  side other;
+  double bound;
 };
 
-// Pages -----------------------------------------------------------------------------------------------------------------
-
-void judge_figure_2(judging& j) {
-  const setting& w = j.where();
-  std::vector<judgement> slower;
-  std::vector<judgement> missing;
-  std::vector<judgement> large;
-  for (const std::string& map : shared_trees) {
-    slower.push_back(j.faster({map, tree(w.few_keys, 0, papers_threads)},
-                              {map, tree(w.few_keys, 100, papers_threads)}, 1.5));
-    missing.push_back(j.more_misses({map, tree(w.few_keys, 100, papers_threads)},
-                                    {map, tree(w.few_keys, 0, papers_threads)}, 1.5));
-    large.push_back(j.all_of({j.more_misses({map, tree(w.many_keys, few_updates, papers_threads)},
-                                            {map, tree(w.few_keys * 16, few_updates, papers_threads)}, 1.5),
-                              j.faster({map, tree(w.few_keys * 16, few_updates, papers_threads)},
-                                       {map, tree(w.many_keys, few_updates, papers_threads)}, 1.5)}));
-  }
-  j.add(
-      "More stores to the structure and a higher update rate force coherence traffic and remote accesses "
-      "(section 2)",
-      judging::all_of(missing));
-  j.add("Throughput falls as updates rise (figure 2, left)", judging::all_of(slower));
-  j.add(
-      "As the structure outgrows the last-level cache, misses rise and throughput falls significantly "
-      "(figure 2, right)",
-      judging::all_of(large));
+/// The first has at least `ratio` times the throughput of the second.
+part faster(const side& one, const side& other, double ratio = 1) {
+  return {figure_of_merit::speed, one, other, ratio};
+}
+/// Under one load.
+part beats(const load& at, const std::string& one, const std::string& other, double ratio = 1) {
+  return faster({one, at}, {other, at}, ratio);
+}
+/// With one technique.
+part falls(const std::string& technique, const load& from, const load& to, double ratio = 1) {
+  return faster({technique, from}, {technique, to}, ratio);
+}
+/// Throughputs differ by no more than this factor.
+part alike(const side& one, const side& other, double factor) {
+  return {figure_of_merit::equal_speed, one, other, factor};
+}
+part stays(const std::string& technique, const load& from, const load& to, double factor) {
+  return alike({technique, from}, {technique, to}, factor);
+}
+/// The first has at least `ratio` times the misses of the second.
+part more_misses(const side& one, const side& other, double ratio = 1) {
+  return {figure_of_merit::misses, one, other, ratio};
+}
+part moves_at_most(const side& one, double lines) { return {figure_of_merit::moved_lines, one, one, lines}; }
+/// Of 15 empty requests, within 2 of the paper's.
+part coherence(const std::string& technique, double papers) {
+  return {figure_of_merit::coherence, {technique, {}}, {}, papers};
 }
 
-void judge_figure_3(judging& j) {
+/// A claim of the paper, or beyond it: all of its parts hold. Loads have the paper's numbers of threads.
+struct claim_row {
+  std::string paper;
+  std::vector<part> parts;
+  bool of_paper = true;
+};
+using claim_rows = std::vector<claim_row>;
+
+std::string costs(const side& s, const load_reading& r) {
+  return fmt::format(
+      "{:.2f} lines from other sockets, {:.2f} from other cores, {:.2f} from memory and {:.0f} stalled "
+      "cycles in {}",
+      r.costs.remote_transfers, r.costs.local_transfers, r.costs.memory_lines, r.costs.stall_cycles,
+      s.technique);
+}
+
+judgement judged(const part& p, const results& measured) {
+  const auto verdict = [](std::string sentence, bool holds) -> judgement {
+    return {std::move(sentence), holds ? agreement::agrees : agreement::differs};
+  };
+  if (p.of == figure_of_merit::coherence) {
+    const double is = p.one.technique == delegated ? measured.coherence_delegated : measured.coherence_served;
+    return verdict(fmt::format("{:.1f} transfers and upgrades of lines for 15 empty requests.", is),
+                   std::abs(is - p.bound) <= 2);
+  }
+  const load_reading* const x = measured.find(p.one.at, p.one.technique);
+  const load_reading* const y = measured.find(p.other.at, p.other.technique);
+  if (x == nullptr || y == nullptr)
+    return {fmt::format("Not measured: {}.", (x == nullptr ? p.one : p.other).text()),
+            agreement::not_measurable};
+  if (const std::string& why = x->unjudged.empty() ? y->unjudged : x->unjudged; !why.empty())
+    return {why, agreement::not_measurable};
+  const std::string one = p.one.text();
+  const std::string other = p.other.text();
+  if (p.of == figure_of_merit::misses)
+    return verdict(fmt::format("An operation of {} misses {:.2f} lines, of {} {:.2f}.", one,
+                               x->costs.misses(), other, y->costs.misses()),
+                   x->costs.misses() >= p.bound * y->costs.misses());
+  if (p.of == figure_of_merit::moved_lines)
+    return verdict(
+        fmt::format("An operation of {} moves {:.2f} lines between sockets.", one, x->costs.remote_transfers),
+        x->costs.remote_transfers <= p.bound);
+  const double ratio = x->speed / y->speed;
+  const bool holds =
+      p.of == figure_of_merit::speed ? ratio >= p.bound : ratio <= p.bound && ratio >= 1 / p.bound;
+  std::string sentence = fmt::format("{} has {:.2f} times the throughput of {}.", one, ratio, other);
+  if (!holds) sentence += fmt::format(" An operation has {}; {}.", costs(p.one, *x), costs(p.other, *y));
+  return verdict(std::move(sentence), holds);
+}
+
+/// All of the parts hold.
+judged_claim judged(const claim_row& claim, const results& measured) {
+  judgement all{"", agreement::agrees};
+  for (const part& p : claim.parts) {
+    const judgement found = judged(p, measured);
+    if (all.sentence.find(found.sentence) == std::string::npos)
+      all.sentence += (all.sentence.empty() ? "" : " ") + found.sentence;
+    if (found.verdict == agreement::not_measurable || all.verdict == agreement::agrees)
+      all.verdict = found.verdict;
+  }
+  return {claim.paper, std::move(all), claim.of_paper};
+}
+
+auto judged(const claim_rows& claims) {
+  return [claims](const results& measured) {
+    std::vector<judged_claim> found;
+    for (const claim_row& one : claims) found.push_back(judged(one, measured));
+    return found;
+  };
+}
+
+// Claims ----------------------------------------------------------------------------------------------------------------
+
+/// A part for each of some numbers or names.
+template <class Values, class Make>
+std::vector<part> for_each_of(const Values& values, Make make) {
+  std::vector<part> parts;
+  for (const auto& value : values) {
+    const std::vector<part> made = make(value);
+    parts.insert(parts.end(), made.begin(), made.end());
+  }
+  return parts;
+}
+
+claim_rows figure_2(const setting& w) {
+  using parts = std::vector<part>;
+  const load read = tree(w.few_keys, 0, papers_threads);
+  const load updated = tree(w.few_keys, 100, papers_threads);
+  const load cached = tree(w.few_keys * 16, few_updates, papers_threads);
+  const load large = tree(w.many_keys, few_updates, papers_threads);
+  return {
+      {"More stores to the structure and a higher update rate force coherence traffic and remote accesses "
+       "(section 2)",
+       for_each_of(shared_trees,
+                   [&](const auto& map) { return parts{more_misses({map, updated}, {map, read}, 1.5)}; })},
+      {"Throughput falls as updates rise (figure 2, left)",
+       for_each_of(shared_trees, [&](const auto& map) { return parts{falls(map, read, updated, 1.5)}; })},
+      {"As the structure outgrows the last-level cache, misses rise and throughput falls significantly "
+       "(figure 2, right)",
+       for_each_of(shared_trees, [&](const auto& map) {
+         return parts{more_misses({map, large}, {map, cached}, 1.5), falls(map, cached, large, 1.5)};
+       })}};
+}
+
+claim_rows figure_3() {
   const auto at = [](std::uint64_t length) { return cycles(length, papers_threads); };
-  j.add(
-      "The throughput of ffwd degrades steeply as operations become longer, with 1 and with 4 servers "
-      "(section 5.1)",
-      judging::all_of({j.faster({served_1, at(0)}, {served_1, at(800)}, 2),
-                       j.faster({served_4, at(0)}, {served_4, at(800)}, 2)}));
-  j.add("DPS performs better than ffwd from a modest length on, 400 cycles (section 5.1)",
-        judging::all_of({j.faster({delegated, at(400)}, {served_1, at(400)}),
-                         j.faster({delegated, at(400)}, {served_4, at(400)})}));
-  j.add("The performance of DPS decreases by very little (section 5.1)",
-        j.alike({delegated, at(0)}, {delegated, at(800)}, 1.25));
+  return {{"The throughput of ffwd degrades steeply as operations become longer, with 1 and with 4 servers "
+           "(section 5.1)",
+           {falls(served_1, at(0), at(800), 2), falls(served_4, at(0), at(800), 2)}},
+          {"DPS performs better than ffwd from a modest length on, 400 cycles (section 5.1)",
+           {beats(at(400), delegated, served_1), beats(at(400), delegated, served_4)}},
+          {"The performance of DPS decreases by very little (section 5.1)",
+           {stays(delegated, at(0), at(800), 1.25)}}};
 }
 
-judgement coherence(double is, double papers) {
-  return {fmt::format("{:.1f} transfers and upgrades of lines for 15 empty requests.", is),
-          std::abs(is - papers) <= 2 ? agreement::agrees : agreement::differs};
-}
-
-void judge_figure_6(judging& j) {
-  const auto empty = [](unsigned threads) { return cycles(0, threads); };
+claim_rows figure_6() {
+  const load one = cycles(0, one_socket);
+  const load two = cycles(0, 20);
+  const load cores = cycles(0, papers_cores);
+  const load all = cycles(0, papers_threads);
   const auto longer = [](unsigned threads) { return cycles(500, threads); };
-  j.add("ffwd needs 46 cache operations for a batch of 15 (section 5.1)",
-        coherence(j.measured().coherence_served, 46));
-  j.add("DPS needs 60 cache operations for as many requests (section 5.1)",
-        coherence(j.measured().coherence_delegated, 60));
-  j.add(
-      "At very low core counts the throughput of DPS is high, as operations are calls within a locality "
-      "(figure 6a)",
-      judging::all_of({j.faster({delegated, empty(one_socket)}, {served_1, empty(one_socket)}, 2),
-                       j.faster({delegated, empty(one_socket)}, {served_4, empty(one_socket)}, 2)}));
-  j.add("With fewer than 60 hardware threads DPS has a higher throughput than ffwd-s1 (figure 6a)",
-        judging::all_of({j.faster({delegated, empty(20)}, {served_1, empty(20)}),
-                         j.faster({delegated, empty(papers_cores)}, {served_1, empty(papers_cores)})}));
-  j.add("With more, the batches of ffwd-s1 give it a higher throughput than DPS (figure 6a)",
-        j.faster({served_1, empty(papers_threads)}, {delegated, empty(papers_threads)}));
-  j.add(
-      "With fewer than 40, ffwd-s4 has a lower throughput than DPS: its servers are on all sockets (figure "
-      "6a)",
-      j.faster({delegated, empty(20)}, {served_4, empty(20)}));
-  j.add("After all sockets are involved, ffwd-s4 has a higher throughput than DPS (figure 6a)",
-        j.faster({served_4, empty(papers_threads)}, {delegated, empty(papers_threads)}));
-  j.add("With operations of 500 cycles neither ffwd-s1 nor ffwd-s4 is competitive with DPS (figure 6a)",
-        judging::all_of(
-            {j.faster({delegated, longer(papers_threads)}, {served_1, longer(papers_threads)}, 1.5),
-             j.faster({delegated, longer(papers_threads)}, {served_4, longer(papers_threads)}, 1.5)}));
-  j.add(
-      "Its servers saturate quickly, and throughput is flat (figure 6a)",
-      judging::all_of({j.alike({served_1, longer(20)}, {served_1, longer(papers_threads)}, 1.25),
-                       j.alike({served_4, longer(papers_cores)}, {served_4, longer(papers_threads)}, 1.25)}));
-  j.add(
-      "ffwd performs better than basic DPS for empty operations, but is not competitive with asynchronous "
-      "DPS (figure 6b)",
-      judging::all_of({j.faster({served_4, empty(papers_threads)}, {delegated, empty(papers_threads)}),
-                       j.faster({asynchronous, empty(papers_threads)}, {served_4, empty(papers_threads)})}));
-  std::vector<judgement> hidden;
-  for (const std::uint64_t delay : {400U, 1600U})
-    hidden.push_back(j.faster({asynchronous, cycles(0, papers_threads, delay)},
-                              {delegated, cycles(0, papers_threads, delay)}, 1.25));
-  j.add("Asynchronous execution hides the delays between operations (figure 6b)", judging::all_of(hidden));
+  return {{"ffwd needs 46 cache operations for a batch of 15 (section 5.1)", {coherence(served_1, 46)}},
+          {"DPS needs 60 cache operations for as many requests (section 5.1)", {coherence(delegated, 60)}},
+          {"At very low core counts the throughput of DPS is high, as operations are calls within a locality "
+           "(figure 6a)",
+           {beats(one, delegated, served_1, 2), beats(one, delegated, served_4, 2)}},
+          {"With fewer than 60 hardware threads DPS has a higher throughput than ffwd-s1 (figure 6a)",
+           {beats(two, delegated, served_1), beats(cores, delegated, served_1)}},
+          {"With more, the batches of ffwd-s1 give it a higher throughput than DPS (figure 6a)",
+           {beats(all, served_1, delegated)}},
+          {"With fewer than 40, ffwd-s4 has a lower throughput than DPS: its servers are on all sockets "
+           "(figure 6a)",
+           {beats(two, delegated, served_4)}},
+          {"After all sockets are involved, ffwd-s4 has a higher throughput than DPS (figure 6a)",
+           {beats(all, served_4, delegated)}},
+          {"With operations of 500 cycles neither ffwd-s1 nor ffwd-s4 is competitive with DPS (figure 6a)",
+           {beats(longer(papers_threads), delegated, served_1, 1.5),
+            beats(longer(papers_threads), delegated, served_4, 1.5)}},
+          {"Its servers saturate quickly, and throughput is flat (figure 6a)",
+           {stays(served_1, longer(20), longer(papers_threads), 1.25),
+            stays(served_4, longer(papers_cores), longer(papers_threads), 1.25)}},
+          {"ffwd performs better than basic DPS for empty operations, but is not competitive with "
+           "asynchronous DPS (figure "
+           "6b)",
+           {beats(all, served_4, delegated), beats(all, asynchronous, served_4)}},
+          {"Asynchronous execution hides the delays between operations (figure 6b)",
+           {beats(cycles(0, papers_threads, 400), asynchronous, delegated, 1.25),
+            beats(cycles(0, papers_threads, 1600), asynchronous, delegated, 1.25)}}};
 }
 
-void judge_figure_7(judging& j) {
+claim_rows figure_7() {
   const auto small = [](unsigned threads) { return objects(64, 4, threads); };
   const auto contended = [](unsigned threads) { return objects(64, 64, threads); };
   const auto large = [](unsigned threads) { return objects(512, 64, threads); };
   const auto calm = [](unsigned threads) { return objects(512, 4, threads); };
-  j.add("64 x 4: with few cores fine-grained locks are fastest (figure 7a)",
-        judging::all_of({j.faster({mcs, small(one_socket)}, {delegated, small(one_socket)}),
-                         j.faster({mcs, small(one_socket)}, {served_4, small(one_socket)})}));
-  j.add("64 x 4: DPS adds a slight overhead over MCS there (figure 7a)",
-        j.alike({mcs, small(one_socket)}, {delegated, small(one_socket)}, 1.5));
-  j.add("64 x 4: contention continuously decreases the throughput of MCS (figure 7a)",
-        judging::all_of({j.faster({mcs, small(20)}, {mcs, small(papers_cores)}),
-                         j.faster({mcs, small(papers_cores)}, {mcs, small(papers_threads)})}));
-  j.add("64 x 4: DPS localizes cache traffic and performs better than MCS with many cores (figure 7a)",
-        judging::all_of({j.faster({delegated, small(papers_cores)}, {mcs, small(papers_cores)}),
-                         j.faster({delegated, small(papers_threads)}, {mcs, small(papers_threads)})}));
-  j.add("64 x 4: ffwd steadily gains with more cores, as operations are short (figure 7a)",
-        judging::all_of({j.faster({served_4, small(papers_cores)}, {served_4, small(20)}),
-                         j.faster({served_4, small(papers_threads)}, {served_4, small(papers_cores)})}));
-  j.add("64 x 64: coherence overheads prevent MCS from scaling (figure 7b)",
-        judging::all_of({j.faster({mcs, contended(one_socket)}, {mcs, contended(papers_cores)}, 0.5),
-                         j.faster({mcs, contended(papers_cores)}, {mcs, contended(papers_threads)}, 0.8)}));
-  j.add("64 x 64: DPS presents a substantial performance boost (figure 7b)",
-        judging::all_of(
-            {j.faster({delegated, contended(papers_cores)}, {mcs, contended(papers_cores)}, 1.25),
-             j.faster({delegated, contended(papers_threads)}, {mcs, contended(papers_threads)}, 1.25)}));
-  j.add("64 x 64: longer operations prevent ffwd from scaling at the rate of DPS (figure 7b)",
-        j.faster({delegated, contended(papers_threads)}, {served_4, contended(papers_threads)}, 1.25));
-  j.add("512 x 64: less contention increases the throughput of MCS and DPS relative to ffwd (figure 7c)",
-        judging::all_of(
-            {j.faster({mcs, large(papers_threads)}, {mcs, contended(papers_threads)}),
-             j.faster({delegated, large(papers_threads)}, {delegated, contended(papers_threads)}),
-             j.faster({delegated, large(papers_threads)}, {served_4, large(papers_threads)}, 1.25)}));
-  j.add("512 x 64: locality lets DPS scale well against MCS (figure 7c)",
-        j.faster({delegated, large(papers_threads)}, {mcs, large(papers_threads)}, 1.25));
-  j.add("512 x 4: MCS locks suffer little overhead (figure 7d)",
-        judging::all_of({j.faster({mcs, calm(papers_cores)}, {delegated, calm(papers_cores)}),
-                         j.faster({mcs, calm(papers_threads)}, {delegated, calm(papers_threads)})}));
-  j.add("512 x 4: ffwd tracks DPS with the exception of low core counts (figure 7d)",
-        judging::all_of({j.alike({served_4, calm(papers_cores)}, {delegated, calm(papers_cores)}, 1.5),
-                         j.alike({served_4, calm(papers_threads)}, {delegated, calm(papers_threads)}, 1.5)}));
-  for (const auto& [of, synchronous_gain] : {std::pair{64, 1.4}, {512, 1.3}}) {
+  constexpr unsigned cores = papers_cores;
+  constexpr unsigned all = papers_threads;
+  claim_rows claims{
+      {"64 x 4: with few cores fine-grained locks are fastest (figure 7a)",
+       {beats(small(one_socket), mcs, delegated), beats(small(one_socket), mcs, served_4)}},
+      {"64 x 4: DPS adds a slight overhead over MCS there (figure 7a)",
+       {alike({mcs, small(one_socket)}, {delegated, small(one_socket)}, 1.5)}},
+      {"64 x 4: contention continuously decreases the throughput of MCS (figure 7a)",
+       {falls(mcs, small(20), small(cores)), falls(mcs, small(cores), small(all))}},
+      {"64 x 4: DPS localizes cache traffic and performs better than MCS with many cores (figure 7a)",
+       {beats(small(cores), delegated, mcs), beats(small(all), delegated, mcs)}},
+      {"64 x 4: ffwd steadily gains with more cores, as operations are short (figure 7a)",
+       {falls(served_4, small(cores), small(20)), falls(served_4, small(all), small(cores))}},
+      {"64 x 64: coherence overheads prevent MCS from scaling (figure 7b)",
+       {falls(mcs, contended(one_socket), contended(cores), 0.5),
+        falls(mcs, contended(cores), contended(all), 0.8)}},
+      {"64 x 64: DPS presents a substantial performance boost (figure 7b)",
+       {beats(contended(cores), delegated, mcs, 1.25), beats(contended(all), delegated, mcs, 1.25)}},
+      {"64 x 64: longer operations prevent ffwd from scaling at the rate of DPS (figure 7b)",
+       {beats(contended(all), delegated, served_4, 1.25)}},
+      {"512 x 64: less contention increases the throughput of MCS and DPS relative to ffwd (figure 7c)",
+       {falls(mcs, large(all), contended(all)), falls(delegated, large(all), contended(all)),
+        beats(large(all), delegated, served_4, 1.25)}},
+      {"512 x 64: locality lets DPS scale well against MCS (figure 7c)",
+       {beats(large(all), delegated, mcs, 1.25)}},
+      {"512 x 4: MCS locks suffer little overhead (figure 7d)",
+       {beats(calm(cores), mcs, delegated), beats(calm(all), mcs, delegated)}},
+      {"512 x 4: ffwd tracks DPS with the exception of low core counts (figure 7d)",
+       {alike({served_4, calm(cores)}, {delegated, calm(cores)}, 1.5),
+        alike({served_4, calm(all)}, {delegated, calm(all)}, 1.5)}}};
+  for (const auto& [of, synchronous_gain] : {std::pair{64U, 1.4}, {512U, 1.3}}) {
     for (const unsigned threads : {papers_cores, papers_threads}) {
-      const load at = objects(static_cast<std::uint64_t>(of), 64, threads);
-      j.add(fmt::format("{} x 64, {} threads: DPS has {} times the throughput of MCS, with two operations in "
-                        "flight 1.9 times, and moves at most 2.3 lines between sockets",
-                        of, threads, synchronous_gain),
-            judging::all_of({j.faster({delegated, at}, {mcs, at}, synchronous_gain),
-                             j.faster({asynchronous, at}, {mcs, at}, 1.9),
-                             j.moves_at_most({delegated, at}, 2.3)}),
-            false);
+      const load at = objects(of, 64, threads);
+      claims.push_back(
+          {fmt::format("{} x 64, {} threads: DPS has {} times the throughput of MCS, with two operations "
+                       "in flight 1.9 times, and moves at most 2.3 lines between sockets",
+                       of, threads, synchronous_gain),
+           {beats(at, delegated, mcs, synchronous_gain), beats(at, asynchronous, mcs, 1.9),
+            moves_at_most({delegated, at}, 2.3)},
+           false});
     }
   }
+  return claims;
 }
 
-void judge_figure_8(judging& j) {
-  const auto of = [](std::uint64_t n) { return objects(n, fixed_lines, papers_threads); };
+claim_rows figure_8() {
+  const load few = objects(objects_varied.front(), fixed_lines, papers_threads);
+  const load many = objects(objects_varied.back(), fixed_lines, papers_threads);
+  const load some = objects(64, fixed_lines, papers_threads);
   const auto lines = [](std::uint64_t n) { return objects(fixed_objects, n, papers_threads); };
-  const std::uint64_t few = objects_varied.front();
-  const std::uint64_t many = objects_varied.back();
-  j.add("With few objects MCS contends for few locks; DPS and ffwd avoid expensive contention (figure 8a)",
-        judging::all_of({j.faster({delegated, of(few)}, {mcs, of(few)}, 1.25),
-                         j.faster({served_4, of(few)}, {mcs, of(few)}, 1.25)}));
-  j.add("With more objects ffwd degrades, as it uses L1 and L2 caches less effectively (figure 8a)",
-        j.faster({served_4, of(few)}, {served_4, of(many)}, 1.25));
-  j.add("With more objects DPS and MCS scale well (figure 8a)",
-        judging::all_of({j.faster({delegated, of(many)}, {delegated, of(few)}, 1.25),
-                         j.faster({mcs, of(many)}, {mcs, of(few)}, 1.25)}));
-  j.add("ffwd does well with few lines, but degrades as they increase (figure 8b)",
-        judging::all_of({j.faster({served_4, lines(1)}, {delegated, lines(1)}),
-                         j.faster({delegated, lines(64)}, {served_4, lines(64)})}));
-  j.add("DPS and MCS decrease as critical sections become longer (figure 8b)",
-        judging::all_of({j.faster({delegated, lines(4)}, {delegated, lines(64)}),
-                         j.faster({mcs, lines(4)}, {mcs, lines(64)})}));
-  j.add("Locking significantly increases the number of cache misses (figure 8c)",
-        judging::all_of({j.more_misses({mcs, of(64)}, {delegated, of(64)}, 2),
-                         j.more_misses({mcs, of(64)}, {served_4, of(64)}, 2)}));
-  j.add("Shared structures that modify more lines miss more (figure 8d)",
-        j.more_misses({mcs, lines(64)}, {mcs, lines(4)}, 2));
-  j.add("ffwd, which batches replies, misses less than DPS (figures 8c and 8d)",
-        j.more_misses({delegated, of(64)}, {served_4, of(64)}));
+  return {{"With few objects MCS contends for few locks; DPS and ffwd avoid expensive contention (figure 8a)",
+           {beats(few, delegated, mcs, 1.25), beats(few, served_4, mcs, 1.25)}},
+          {"With more objects ffwd degrades, as it uses L1 and L2 caches less effectively (figure 8a)",
+           {falls(served_4, few, many, 1.25)}},
+          {"With more objects DPS and MCS scale well (figure 8a)",
+           {falls(delegated, many, few, 1.25), falls(mcs, many, few, 1.25)}},
+          {"ffwd does well with few lines, but degrades as they increase (figure 8b)",
+           {beats(lines(1), served_4, delegated), beats(lines(64), delegated, served_4)}},
+          {"DPS and MCS decrease as critical sections become longer (figure 8b)",
+           {falls(delegated, lines(4), lines(64)), falls(mcs, lines(4), lines(64))}},
+          {"Locking significantly increases the number of cache misses (figure 8c)",
+           {more_misses({mcs, some}, {delegated, some}, 2), more_misses({mcs, some}, {served_4, some}, 2)}},
+          {"Shared structures that modify more lines miss more (figure 8d)",
+           {more_misses({mcs, lines(64)}, {mcs, lines(4)}, 2)}},
+          {"ffwd, which batches replies, misses less than DPS (figures 8c and 8d)",
+           {more_misses({delegated, some}, {served_4, some})}}};
 }
 
-void judge_table_2(judging& j) {
+claim_rows table_2() {
   const load at = objects(512, large_object_lines, papers_threads);
-  j.add(
-      "Node-local memory makes MCS slowest, as one NUMA node is saturated; interleaving gives 2.5 times the "
-      "throughput (section 5.1)",
-      j.faster({mcs, at}, {mcs_node_local, at}, 1.75));
-  j.add("ffwd suffers from the lack of parallelism: DPS has 1.10 times its throughput (table 2)",
-        j.faster({delegated, at}, {served_4, at}, 1.05));
-  j.add("DPS is fastest, with 1.02 times the throughput of interleaved MCS (table 2)",
-        j.faster({delegated, at}, {mcs, at}, 1.01));
+  return {
+      {"Node-local memory makes MCS slowest, as one NUMA node is saturated; interleaving gives 2.5 times the "
+       "throughput (section 5.1)",
+       {beats(at, mcs, mcs_node_local, 1.75)}},
+      {"ffwd suffers from the lack of parallelism: DPS has 1.10 times its throughput (table 2)",
+       {beats(at, delegated, served_4, 1.05)}},
+      {"DPS is fastest, with 1.02 times the throughput of interleaved MCS (table 2)",
+       {beats(at, delegated, mcs, 1.01)}}};
 }
 
-void judge_figure_11(judging& j) {
-  const setting& w = j.where();
+claim_rows figure_11(const setting& w) {
   const auto hot = [&](unsigned threads) { return tree(w.few_keys, many_updates, threads); };
-  const auto large = [&](unsigned threads) { return tree(w.many_keys, few_updates, threads); };
+  const load large = tree(w.many_keys, few_updates, papers_threads);
   const auto updates = [&](unsigned percent) { return tree(w.few_keys, percent, papers_threads); };
-  j.add("High contention: OPTIK and lf-n flatline when physical cores are saturated (figure 11a)",
-        judging::all_of({j.faster({optik, hot(papers_cores)}, {optik, hot(papers_threads)}, 0.8),
-                         j.faster({lf_n, hot(papers_cores)}, {lf_n, hot(papers_threads)}, 0.8)}));
-  j.add("High contention: DPS and ffwd scale well, as they avoid remote accesses (figure 11a)",
-        judging::all_of({j.faster({delegated, hot(papers_threads)}, {delegated, hot(20)}, 2),
-                         j.faster({served_4, hot(papers_threads)}, {served_4, hot(20)}, 2)}));
-  j.add("High contention: lb-b scales poorly (figure 11a)",
-        judging::all_of({j.faster({optik, hot(papers_threads)}, {lb_b, hot(papers_threads)}),
-                         j.faster({lf_n, hot(papers_threads)}, {lb_b, hot(papers_threads)})}));
-  std::vector<judgement> best;
-  for (const std::string& other : {lf_n, optik, std::string(delegated), std::string(served_4)})
-    best.push_back(j.faster({lb_b, large(papers_threads)}, {other, large(papers_threads)}));
-  j.add("Large set: lb-b has the highest throughput: it reads without stores, and is balanced (figure 11b)",
-        judging::all_of(best));
-  j.add(
-      "Large set: longer operations saturate the servers of ffwd, whereas DPS scales (figure 11b)",
-      judging::all_of({j.faster({delegated, large(papers_threads)}, {served_4, large(papers_threads)}, 1.25),
-                       j.faster({delegated, large(papers_threads)}, {delegated, large(20)}, 1.5)}));
-  j.add("DPS and ffwd do not depend on the share of updates (figure 11c)",
-        judging::all_of({j.alike({delegated, updates(0)}, {delegated, updates(100)}, 1.25),
-                         j.alike({served_4, updates(0)}, {served_4, updates(100)}, 1.25)}));
-  j.add("For reads alone delegation adds significant overhead (figure 11c)",
-        judging::all_of({j.faster({optik, updates(0)}, {delegated, updates(0)}, 1.25),
-                         j.faster({lf_n, updates(0)}, {delegated, updates(0)}, 1.25)}));
-  std::vector<judgement> local;
-  for (const std::string& map : shared_trees)
-    local.push_back(j.more_misses({map, large(papers_threads)}, {delegated, large(papers_threads)}, 1.25));
-  j.add(
-      "Beyond the last-level cache DPS makes use of distributed caches; shared trees suffer remote accesses "
-      "(figure 11d)",
-      judging::all_of(local));
-}
-
-template <void (*Judge)(judging&)>
-auto judged(const setting& where) {
-  return [where](const results& measured) {
-    judging j(where, measured);
-    Judge(j);
-    return j.take();
-  };
+  constexpr unsigned cores = papers_cores;
+  constexpr unsigned all = papers_threads;
+  return {
+      {"High contention: OPTIK and lf-n flatline when physical cores are saturated (figure 11a)",
+       {falls(optik, hot(cores), hot(all), 0.8), falls(lf_n, hot(cores), hot(all), 0.8)}},
+      {"High contention: DPS and ffwd scale well, as they avoid remote accesses (figure 11a)",
+       {falls(delegated, hot(all), hot(20), 2), falls(served_4, hot(all), hot(20), 2)}},
+      {"High contention: lb-b scales poorly (figure 11a)",
+       {beats(hot(all), optik, lb_b), beats(hot(all), lf_n, lb_b)}},
+      {"Large set: lb-b has the highest throughput: it reads without stores, and is balanced (figure 11b)",
+       {beats(large, lb_b, lf_n), beats(large, lb_b, optik), beats(large, lb_b, delegated),
+        beats(large, lb_b, served_4)}},
+      {"Large set: longer operations saturate the servers of ffwd, whereas DPS scales (figure 11b)",
+       {beats(large, delegated, served_4, 1.25),
+        falls(delegated, large, tree(w.many_keys, few_updates, 20), 1.5)}},
+      {"DPS and ffwd do not depend on the share of updates (figure 11c)",
+       {stays(delegated, updates(0), updates(100), 1.25), stays(served_4, updates(0), updates(100), 1.25)}},
+      {"For reads alone delegation adds significant overhead (figure 11c)",
+       {beats(updates(0), optik, delegated, 1.25), beats(updates(0), lf_n, delegated, 1.25)}},
+      {"Beyond the last-level cache DPS makes use of distributed caches; shared trees suffer remote accesses "
+       "(figure "
+       "11d)",
+       {more_misses({lb_b, large}, {delegated, large}, 1.25),
+        more_misses({lf_n, large}, {delegated, large}, 1.25),
+        more_misses({optik, large}, {delegated, large}, 1.25)}}};
 }
 
 }  // namespace
@@ -430,7 +415,7 @@ std::vector<page> pages_of(const setting& where) {
        "Search trees under locks and without: throughput and misses over updates, and over the size.",
        {{"Updates, " + with, shared_trees, trees_by_updates, "Updates, %", updates_in, true},
         {"Size, " + with, shared_trees, trees_by_size, "Keys", keys_in, true}},
-       judged<judge_figure_2>(where)},
+       judged(figure_2(where))},
       {"figure-3",
        "The length of operations",
        "Operations that only compute, by delegation to peers (DPS) and to dedicated servers (ffwd).",
@@ -439,7 +424,7 @@ std::vector<page> pages_of(const setting& where) {
          each(lengths, [&](std::uint64_t n) { return cycles(n, most); }),
          "Cycles of an operation",
          length_of}},
-       judged<judge_figure_3>(where)},
+       judged(figure_3())},
       {"figure-6",
        "Delegation",
        "Operations without data over threads, and over the time between two operations of a thread.",
@@ -458,14 +443,14 @@ std::vector<page> pages_of(const setting& where) {
          each(delays, [&](std::uint64_t n) { return cycles(0, most, n); }),
          "Cycles between operations",
          delay_of}},
-       judged<judge_figure_6>(where)},
+       judged(figure_6())},
       {"figure-7",
        "Objects over threads",
        "An operation reads and writes every line of an object, under an MCS lock except at a dedicated "
        "server. `partitioned` places objects like DPS, and each thread executes its own operations: the "
        "effect of partitioning without that of delegation.",
        {by_threads(64, 4), by_threads(64, 64), by_threads(512, 64), by_threads(512, 4)},
-       judged<judge_figure_7>(where)},
+       judged(figure_7())},
       {"figure-8",
        "Objects by number and size",
        "The same operations with the most threads.",
@@ -475,14 +460,14 @@ std::vector<page> pages_of(const setting& where) {
         {fmt::format("{} objects, {}", fixed_objects, with), on_objects,
          each(lines_varied, [&](std::uint64_t n) { return objects(fixed_objects, n, most); }), "Lines",
          lines_in, true}},
-       judged<judge_figure_8>(where)},
+       judged(figure_8())},
       {"table-2",
        "Objects beyond the caches",
        "512 objects of 1 MB, of which the paper has 10 MB.",
        {{"Throughput, " + with,
          {delegated, served_4, mcs_node_local, mcs},
          {objects(512, large_object_lines, most)}}},
-       judged<judge_table_2>(where)},
+       judged(table_2())},
       {"figure-11",
        "Search trees",
        "Shared trees, and the tree OPTIK by delegation to peers (DPS) and to dedicated servers (ffwd).",
@@ -496,7 +481,7 @@ std::vector<page> pages_of(const setting& where) {
          updates_in, true},
         {fmt::format("{} % updates, {}", few_updates, with), all_trees, trees_by_size, "Keys", keys_in,
          true}},
-       judged<judge_figure_11>(where)},
+       judged(figure_11(where))},
   };
 }
 

@@ -19,7 +19,7 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/studies/dps/claims.hpp"
-#include "apps/studies/map_sessions.hpp"
+#include "apps/studies/study.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/delegation/partitioned_map.hpp"
 #include "espalier/delegation/partitions.hpp"
@@ -449,10 +449,8 @@ void run(const bench_options& o, const CLI::App& verb) {
   two_maps maps(*where, is_given(verb, "--keys") ? o.keys : usual_keys, o.seed);
   const double seconds = is_given(verb, "--time") ? o.seconds : usual_seconds;
   std::vector<comparison> all = comparisons_of(*where, seconds, maps);
-  std::vector<charted_figure> figures;
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   progress_line line;
-  const bool colour = wants_colour(STDOUT_FILENO);
   for (comparison& c : all) {
     // In turns: what else the machine does meanwhile affects all ways of a round.
     for (std::int64_t run = 0; run < o.runs && !interruption::requested(); ++run) {
@@ -465,11 +463,10 @@ void run(const bench_options& o, const CLI::App& verb) {
     line.clear();
     if (interruption::requested()) break;
     for (const way& w : c.ways) entries.push_back(entry_of(c, w));
-    charted_figure& figure = figures.emplace_back(figure_of(c));
+    charted_figure figure = figure_of(c);
     figure.findings.push_back(c.judge(c.ways));
     figure.summary = figure.findings.front().ours.sentence;
-    std::printf("%s\n", figure_text(figure, "two processors of this machine", colour).c_str());
-    std::fflush(stdout);
+    files.show(std::move(figure), "two processors of this machine");
   }
   auto document = study_results(o.seed, o.pin, study_name, native_title, paper, {});
   document["study"]["reading"] = {
@@ -477,7 +474,7 @@ void run(const bench_options& o, const CLI::App& verb) {
       "whisker reaches from the least to the most.",
       "A ratio is the median of the rounds' ratios, so that what slows the machine for a while slows both "
       "sides."};
-  document["study"]["figures"] = to_json(figures);
+  document["study"]["figures"] = files.figures();
   document["benchmarks"] = std::move(entries);
   files.write(document);
 }

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -319,19 +318,16 @@ class simulated_dps {
 
   int run() {
     app::study_files files(o_.out, app::dps::study_name);
-    std::vector<app::charted_figure> figures;
     results_.coherence_served = coherence_of(machine(), technique::served, o_.seed);
     results_.coherence_delegated = coherence_of(machine(), technique::delegated, o_.seed);
     for (const page& p : pages_) {
-      const bool whole = measure_all(p);
-      if (!whole) break;
-      app::charted_figure& figure = figures.emplace_back(figure_of(p));
+      if (!measure_all(p)) break;
+      app::charted_figure figure = figure_of(p);
       figure.findings = p.judge(results_);
-      std::printf("%s\n", app::figure_text(figure, "simulated on " + machine().name, colour_).c_str());
-      std::fflush(stdout);
+      files.show(std::move(figure), "simulated on " + machine().name);
     }
     std::printf("%s\n", trust);
-    files.write(document(figures));
+    files.write(document(files.figures()));
     return 0;
   }
 
@@ -423,12 +419,12 @@ class simulated_dps {
     return made;
   }
 
-  [[nodiscard]] nlohmann::ordered_json document(const std::vector<app::charted_figure>& figures) const {
+  [[nodiscard]] nlohmann::ordered_json document(nlohmann::ordered_json figures) const {
     nlohmann::ordered_json all =
         study_document(o_, machine(), app::dps::study_name, app::dps::title, app::dps::paper);
     all["benchmarks"] = benchmarks_;
     nlohmann::ordered_json& study = all["study"];
-    study["figures"] = to_json(figures);
+    study["figures"] = std::move(figures);
     study["coherence_operations"] = {{app::dps::served_1, results_.coherence_served},
                                      {app::dps::delegated, results_.coherence_delegated}};
     study["contexts"] = nlohmann::ordered_json::array({all["context"]});
@@ -443,14 +439,13 @@ class simulated_dps {
   std::size_t begun_ = 0;
   nlohmann::ordered_json benchmarks_ = nlohmann::ordered_json::array();
   app::progress_line line_;
-  bool colour_ = app::wants_colour(STDOUT_FILENO);
 };
 
-const registered_study registered{{app::dps::study_name,
-                                   "delegation between localities, figure by figure as in the paper on DPS",
-                                   {"--machine", "--threads", "--keys", "--operations", "--seed", "--out"},
-                                   {app::dps::papers_machine},
-                                   [](const study_options& o) { return simulated_dps(o).run(); }}};
+const registered_study registered{{{app::dps::study_name,
+                                    "delegation between localities, figure by figure as in the paper on DPS",
+                                    {"--machine", "--threads", "--keys", "--operations", "--seed", "--out"},
+                                    [](const study_options& o) { return simulated_dps(o).run(); }},
+                                   {app::dps::papers_machine}}};
 
 }  // namespace
 }  // namespace espalier::simulate::dps

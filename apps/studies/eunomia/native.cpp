@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,7 +12,7 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/studies/eunomia/claims.hpp"
-#include "apps/studies/map_sessions.hpp"
+#include "apps/studies/study.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/topology.hpp"
@@ -122,24 +121,22 @@ class native_eunomia {
       std::fprintf(stderr, "%s What the maps do without them is shown and not judged.\n",
                    where_.unjudged.c_str());
     progress shown(sessions_.size());
-    std::vector<charted_figure> figures;
     for (const page& p : pages_) {
       if (interruption::requested()) break;
       const bool last = p.id == pages_.back().id;
       const eunomia::setting& where = last ? claimed_ : where_;
       eunomia::results& readings = where.keys == where_.keys ? results_ : of_claim_;
       measure(p, where.keys, readings, shown);
-      charted_figure& figure = figures.emplace_back(figure_of(p, readings, where, ""));
+      charted_figure figure = figure_of(p, readings, where, "");
       for (const std::string& map : p.maps) {
         if (registered_map(map) == nullptr) figure.missing.push_back({map, "not in this build"});
       }
       if (!interruption::requested()) figure.findings = p.judge(readings);
-      std::printf("%s\n", figure_text(figure, fmt::format("{} keys", grouped(where.keys)), colour_).c_str());
-      std::fflush(stdout);
+      files.show(std::move(figure), fmt::format("{} keys", grouped(where.keys)));
     }
     auto document =
         study_results(o_.seed, o_.pin, eunomia::study_name, eunomia::title, eunomia::paper, measured_);
-    document["study"]["figures"] = to_json(figures);
+    document["study"]["figures"] = files.figures();
     files.write(document);
   }
 
@@ -190,7 +187,6 @@ class native_eunomia {
   eunomia::results results_;
   eunomia::results of_claim_;
   std::vector<workload::measurement> measured_;
-  bool colour_ = wants_colour(STDOUT_FILENO);
 };
 
 const registered_study eunomia_study{

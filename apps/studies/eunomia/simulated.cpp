@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -87,22 +86,20 @@ class simulated_eunomia {
   int run() {
     app::study_files files(o_.out, app::eunomia::study_name);
     const sim::machine_spec& machine = o_.places.front().machine;
-    std::vector<charted_figure> figures;
     for (const page& p : pages_) {
       if (app::interruption::requested()) break;
       const bool whole = measure(p);
-      charted_figure& figure = figures.emplace_back(figure_of(p, results_, where_, machine.name));
+      charted_figure figure = figure_of(p, results_, where_, machine.name);
       for (const std::string& map : p.maps) {
         if (entry_of(map) == nullptr) figure.missing.push_back({map, "not in this build"});
       }
       if (whole) figure.findings = p.judge(results_);
       const std::string place =
           fmt::format("{} keys, simulated on {}", app::grouped(where_.keys), machine.name);
-      std::printf("%s\n", figure_text(figure, place, colour_).c_str());
-      std::fflush(stdout);
+      files.show(std::move(figure), place);
     }
     std::printf("%s\n", trust);
-    files.write(document(figures));
+    files.write(document(files.figures()));
     return 0;
   }
 
@@ -143,13 +140,13 @@ class simulated_eunomia {
     return o_.given("--pin") ? o_.pinning : sim::pinning::scatter;
   }
 
-  [[nodiscard]] nlohmann::ordered_json document(const std::vector<charted_figure>& figures) const {
+  [[nodiscard]] nlohmann::ordered_json document(nlohmann::ordered_json figures) const {
     nlohmann::ordered_json all = study_document(o_, o_.places.front().machine, app::eunomia::study_name,
                                                 app::eunomia::title, app::eunomia::paper);
     if (!o_.given("--pin")) all["context"]["pinning"] = "scatter";
     for (const simulated_measurement& m : measured_)
       all["benchmarks"].push_back(entry_json(m, all["benchmarks"].size()));
-    all["study"]["figures"] = to_json(figures);
+    all["study"]["figures"] = std::move(figures);
     all["study"]["contexts"] = nlohmann::ordered_json::array({all["context"]});
     return all;
   }
@@ -161,15 +158,14 @@ class simulated_eunomia {
   std::vector<simulated_measurement> measured_;
   app::eunomia::results results_;
   app::progress_line line_;
-  bool colour_ = app::wants_colour(STDOUT_FILENO);
 };
 
 const registered_study eunomia{
-    {app::eunomia::study_name,
-     "B+trees under contention, page by page as in the paper on Eunomia",
-     {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--out"},
-     {app::eunomia::papers_machine},
-     [](const study_options& o) { return simulated_eunomia(o).run(); }}};
+    {{app::eunomia::study_name,
+      "B+trees under contention, page by page as in the paper on Eunomia",
+      {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--out"},
+      [](const study_options& o) { return simulated_eunomia(o).run(); }},
+     {app::eunomia::papers_machine}}};
 
 }  // namespace
 }  // namespace espalier::simulate

@@ -18,9 +18,9 @@
 
 namespace espalier::app::malloc_speed {
 
-inline constexpr std::string_view study_name = "malloc-speed";
-inline constexpr std::string_view title = "The speed of mallocs";
-inline constexpr std::string_view sources =
+inline constexpr const char* study_name = "malloc-speed";
+inline constexpr const char* title = "The speed of mallocs";
+inline constexpr const char* sources =
     "Larson and Krishnan, ISMM 1998; Lever and Boreham, USENIX 2000; Berger, McKinley, Blumofe and Wilson, "
     "ASPLOS 2000; and whole programs";
 

@@ -16,7 +16,6 @@
 
 #include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
-#include "apps/common/preloaded_program.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/studies/malloc_speed/claims.hpp"
 #include "apps/studies/mallocs.hpp"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/studies/study_claims.hpp"
+#include "apps/studies/study_output.hpp"
 
 // "The Influence of Malloc Placement on TSX Hardware Transactional Memory": what is measured, and what the paper claims
 // of it. This file is independent of how it is measured.
@@ -18,9 +19,9 @@ namespace espalier::app::malloc_tsx {
 
 // Readings ------------------------------------------------------------------------------------------------------------
 
-inline constexpr std::string_view study_name = "malloc-tsx";
-inline constexpr std::string_view title = "Malloc placement and lock elision";
-inline constexpr std::string_view paper =
+inline constexpr const char* study_name = "malloc-tsx";
+inline constexpr const char* title = "Malloc placement and lock elision";
+inline constexpr const char* paper =
     "Dice, Harris, Kogan and Lev: The Influence of Malloc Placement on TSX Hardware Transactional Memory "
     "(2015)";
 
@@ -131,5 +132,35 @@ struct capacity_law {
 [[nodiscard]] capacity_law law_of(const std::vector<const placed_readings*>& rings, unsigned ways);
 /// Judges whether the law holds for 99 rings of 100.
 [[nodiscard]] judged_claim judge_law(const capacity_law& law, unsigned ways);
+
+// Figures: their names, and the charts of the readings, measured or simulated alike ------------------------------------
+
+/// A ring of nodes that one thread traverses; without charts and findings.
+[[nodiscard]] charted_figure ring_figure(std::uint64_t nodes);
+/// A tree of keys below `keys` under several threads, in which sections allocate a node before they search.
+[[nodiscard]] charted_figure tree_figure(std::uint64_t keys, unsigned threads);
+/// The same, but sections allocate once they know that they need a node.
+[[nodiscard]] charted_figure late_tree_figure(std::uint64_t keys, unsigned threads);
+
+/// Curves by malloc and locks.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> curves_of(const placed_readings& readings);
+
+/// Charts over the sizes of nodes. Loads are shown for a ring, where they may be compared with the ways.
+[[nodiscard]] std::vector<chart> charts_of(const placed_readings& readings, bool ring, const setting& in);
+
+/// Charts show throughput as a multiple of the throughput under these.
+inline constexpr std::string_view reference_malloc = index_aware;
+inline constexpr std::string_view reference_locks = tts;
+
+/// One row per curve: over all sizes, the throughput by that of the reference, loads, and how sections ended. Sizes at
+/// which an index is overloaded are counted for a ring.
+[[nodiscard]] std::string summary_table(const placed_readings& readings, bool ring, const setting& in,
+                                        bool colour);
+
+/// The name of an entry of `benchmarks`.
+[[nodiscard]] std::string entry_name(std::string_view figure, const point& at);
+/// Adds a reading's members to such an entry; `loads` are blocks, or lines, at each index.
+void add_reading(nlohmann::ordered_json& entry, const point& at, const placed_reading& r,
+                 const std::vector<std::uint64_t>& loads);
 
 }  // namespace espalier::app::malloc_tsx

@@ -9,7 +9,7 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
-#include "apps/studies/malloc_tsx/figures.hpp"
+#include "apps/studies/malloc_tsx/claims.hpp"
 #include "apps/studies/measured_process.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/hw/cache_geometry.hpp"

@@ -17,7 +17,7 @@
 #include "apps/common/terminal.hpp"
 #include "apps/simulate/output.hpp"
 #include "apps/simulate/study.hpp"
-#include "apps/studies/malloc_tsx/figures.hpp"
+#include "apps/studies/malloc_tsx/claims.hpp"
 #include "apps/studies/malloc_tsx/results.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/io/output_file.hpp"
@@ -460,12 +460,12 @@ class malloc_tsx_study {
 };
 
 const registered_study malloc_tsx{
-    {std::string(app::malloc_tsx::study_name),
-     "a ring and an AVL tree under an elided lock, over allocators that place nodes differently (Dice et "
-     "al., 2015)",
-     {"--machine", "--threads", "--pin", "--keys", "--sizes", "--operations", "--seed", "--json", "--out"},
-     {"i7_4770"},
-     [](const study_options& o) { return malloc_tsx_study(o).run(); }}};
+    {{app::malloc_tsx::study_name,
+      "a ring and an AVL tree under an elided lock, over allocators that place nodes differently (Dice et "
+      "al., 2015)",
+      {"--machine", "--threads", "--pin", "--keys", "--sizes", "--operations", "--seed", "--json", "--out"},
+      [](const study_options& o) { return malloc_tsx_study(o).run(); }},
+     {"i7_4770"}}};
 
 }  // namespace
 }  // namespace espalier::simulate
