@@ -28,10 +28,10 @@ struct reading {
   double least;
   double most;
   std::optional<std::size_t> node_bytes;
-  std::optional<operation_costs> costs{};  // NOLINT(readability-redundant-member-init): as below
+  std::optional<operation_costs> costs{};  // g++ wants {} of what may be left out, here and elsewhere
   /// Round by round, if maps were measured in turns. A temporary slowdown of the machine affects all maps of a round,
   /// so that a ratio within a round says more than one of medians. Comparable within one session only.
-  std::vector<double> rounds{};  // NOLINT(readability-redundant-member-init)
+  std::vector<double> rounds{};
   std::size_t session = 0;
 };
 
@@ -77,10 +77,9 @@ struct judged_claim {
   /// Whether it is the paper's claim, or a consequence of it.
   bool of_paper = true;
   /// At which it was judged, if the figure has several.
-  std::optional<std::uint64_t>
-      keys{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
+  std::optional<std::uint64_t> keys{};
   /// Of a simulation, if the figure has several.
-  std::string machine{};  // NOLINT(readability-redundant-member-init)
+  std::string machine{};
 
   /// States the source, for texts that have no other place for it.
   [[nodiscard]] std::string source() const { return of_paper ? "The paper" : "Beyond the paper"; }
@@ -94,7 +93,7 @@ struct claim {
   std::vector<std::uint64_t> keys;
   judge holds;
   /// The machine for which the paper makes it; empty for all of its machines.
-  std::string machine{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
+  std::string machine{};
   /// Whether the paper gives reason to expect it on other machines as well.
   bool elsewhere = true;
 };

@@ -42,9 +42,8 @@ struct chart_curve {
 struct chart_bar {
   std::string name;
   double value;
-  std::optional<double>
-      least{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
-  std::optional<double> most{};  // NOLINT(readability-redundant-member-init)
+  std::optional<double> least{};
+  std::optional<double> most{};
   bool peer = false;
 };
 
@@ -53,12 +52,12 @@ struct chart {
   std::string title;
   std::string caption;
   std::string y;
-  std::string x{};                     ///< of curves; NOLINT(readability-redundant-member-init)
-  std::vector<chart_curve> curves{};   // NOLINT(readability-redundant-member-init)
-  std::vector<chart_bar> bars{};       // NOLINT(readability-redundant-member-init)
-  std::optional<chart_limit> limit{};  // NOLINT(readability-redundant-member-init)
-  std::string of = "Malloc";           ///< what a bar's name is
-  bool more_is_better = false;         ///< of bars
+  std::string x{};  ///< of curves
+  std::vector<chart_curve> curves{};
+  std::vector<chart_bar> bars{};
+  std::optional<chart_limit> limit{};
+  std::string of = "Malloc";    ///< what a bar's name is
+  bool more_is_better = false;  ///< of bars
 };
 
 /// A workload of a figure. `workload` is its name in the result file.
@@ -81,13 +80,13 @@ struct charted_figure {
   std::string id;
   std::string title;
   std::string summary;
-  std::vector<chart> charts{};           // NOLINT(readability-redundant-member-init)
-  std::vector<missing_map> missing{};    // NOLINT(readability-redundant-member-init)
-  std::vector<judged_claim> findings{};  // NOLINT(readability-redundant-member-init)
+  std::vector<chart> charts{};
+  std::vector<missing_map> missing{};
+  std::vector<judged_claim> findings{};
   /// Of a simulation; empty for this machine.
-  std::string machine{};  // NOLINT(readability-redundant-member-init)
+  std::string machine{};
   /// Instead of charts.
-  std::optional<measured_panels> measured{};  // NOLINT(readability-redundant-member-init)
+  std::optional<measured_panels> measured{};
 
   /// Records each map or malloc once.
   void miss(const std::string& name, const std::string& why);

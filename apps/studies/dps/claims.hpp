@@ -66,7 +66,7 @@ struct load_reading {
   double speed = 0;  ///< operations a second
   operation_counts costs;
   /// Why it supports no verdict; empty where it does.
-  std::string unjudged{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
+  std::string unjudged{};
 };
 
 class results {
@@ -89,8 +89,8 @@ struct panel {
   std::string title;
   std::vector<std::string> techniques;
   std::vector<load> loads;
-  std::string x_title{};       // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
-  double (*x)(const load&){};  // NOLINT(readability-redundant-member-init)
+  std::string x_title{};
+  double (*x)(const load&){};
   bool misses = false;
 };
 

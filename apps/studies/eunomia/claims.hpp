@@ -81,7 +81,7 @@ struct setting {
   std::vector<unsigned> threads;
   bool simulated = false;
   /// Why throughput and aborts say nothing here; empty where they do.
-  std::string unjudged{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
+  std::string unjudged{};
 
   /// The number that stands for one of the paper: itself, or else the greatest below it, or the least.
   [[nodiscard]] unsigned standing_for(unsigned papers) const;
@@ -106,10 +106,10 @@ struct abort_counts {
 struct map_reading {
   reading speed;
   /// Unset for a map without transactions, and where there are none.
-  std::optional<abort_counts> aborts{};  // NOLINT(readability-redundant-member-init): g++ wants it
+  std::optional<abort_counts> aborts{};
   /// What stands for instructions: accesses to memory in a simulation. Per operation.
-  std::optional<double> work{};           // NOLINT(readability-redundant-member-init)
-  std::optional<double> bytes_per_key{};  // NOLINT(readability-redundant-member-init)
+  std::optional<double> work{};
+  std::optional<double> bytes_per_key{};
 };
 
 class results {
