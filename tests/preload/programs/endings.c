@@ -1,4 +1,69 @@
 /* endings HOW: takes a mutex 100 times, keeps 900 bytes and ends; what runs behind the end gives them back. */
+
+// Ways to end after which the malloc's figures are told, once, with the status that comes of each; also with the mutexes' library.
+// WITH how status: return 11 | exit 12 | _exit 13 | _Exit 14 | quick_exit 15 | error 16 | thread 17 | handler 18 | exit_then_at_once 18 | vfork 21 | exec 12
+// WITH libraries: %malloc | %elide:%malloc | %malloc:%elide
+// RUN %status: LD_PRELOAD=%libraries ESPALIER_MALLOC_STATS=1 %p %how
+// EXPECT 1: espalier: heap of process \d
+// EXPECT: heaps of threads
+// WITH how signal: abort SIGABRT | terminated SIGTERM
+// RUN %signal: LD_PRELOAD=%malloc ESPALIER_MALLOC_STATS=1 %p %how
+// EXPECT 0: espalier: heap of process
+
+// A library that is preloaded after ours is told the end, too.
+// WITH how status: _exit 13 | _Exit 14
+// WITH library: %malloc | %elide | %random
+// RUN %status: LD_PRELOAD=%library:%programs/libbehind.so %p %how
+// EXPECT: ^behind: %how$
+
+// Padding is told once.
+// WITH how status: return 11 | exit 12 | _exit 13 | _Exit 14 | quick_exit 15 | handler 18 | vfork 21 | idle_copy 23
+// RUN %status: LD_PRELOAD=%random ESPALIER_RANDOM_STATS=1 %p %how
+// EXPECT 1: espalier: random, process
+
+// Mutexes are counted until the end, and a copy that took none tells nothing.
+// WITH how status taken: exit 12 100 | _exit 13 100 | _Exit 14 100 | quick_exit 15 100 | handler 18 100 | vfork 21 111 | idle_copy 23 100 | exit_then_at_once 18 100
+// RUN %status: LD_PRELOAD=%elide ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tts %p %how
+// EXPECT: \A%how\n\Z
+// THEN: ls; %sums%p counts
+// EXPECT: \Acounts\ncommits.* taken %taken waited
+
+// Blocks are recorded before handlers free them.
+// WITH how status moment: return 11 "return from main" | exit 12 exit | _exit 13 _exit | _Exit 14 _exit | quick_exit 15 quick_exit | thread 17 exit
+// RUN same %status: %record %p %how
+// THEN: %tell snapshot
+// EXPECT: ^taken at: %moment$
+// EXPECT: ^subject: .*%p
+// EXPECT: ^keep 1 900$
+// The C library ends it, when handlers have run.
+// RUN same 16: %record %p error
+// THEN: %tell snapshot
+// EXPECT: ^taken at: end$
+// EXPECT 0: ^keep
+// A signal that ends it leaves no snapshot, as the manual says.
+// WITH how signal: abort SIGABRT | terminated SIGTERM
+// RUN %signal: %record %p %how
+// THEN: ls
+// EXPECT: \A\Z
+// WITH follow: none | forks | all
+// RUN same 12: %record ESPALIER_INSPECT_FOLLOW=%follow %p exec
+// THEN: %tell snapshot
+// EXPECT: ^keep 1\b
+// The environment shows the recording only where other programs are to be recorded.
+// RUN same: %record %p environment
+// EXPECT: ^PATH=
+// RUN: %record ESPALIER_INSPECT_FOLLOW=all %p environment
+// EXPECT: ^LD_PRELOAD=
+// EXPECT: ^ESPALIER_INSPECT_FOLLOW=all$
+// RUN 12: %record ESPALIER_INSPECT_SAMPLE=some %p exit
+// EXPECT: \Aespalier: the program is not recorded: .*SAMPLE.*\nexit\n\Z
+// THEN: ls
+// EXPECT: \A\Z
+// RUN 12: %record ESPALIER_INSPECT_FILE=%folder/no/such/folder/file %p exit
+// EXPECT: \Aexit\n\Z
+// RUN 12: mkfifo pipe; %record ESPALIER_INSPECT_FILE=%folder/pipe %p exit
+// THEN: test -p pipe
+
 #define _GNU_SOURCE
 #include <error.h>
 #include <pthread.h>

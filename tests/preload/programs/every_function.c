@@ -1,4 +1,46 @@
 /* Every function of malloc's kin, at its edges. What is kept is told by the function that keeps it. */
+
+// RUN same: LD_PRELOAD=%malloc %p
+// WITH bytes: "" | ESPALIER_RANDOM_BYTES=65536 | ESPALIER_RANDOM_BYTES=0
+// RUN same: LD_PRELOAD=%random %bytes %p
+
+// A snapshot has each block that is kept, as large as it was requested, and no half-written file is left.
+// WITH padding: "" | :%random
+// RUN same: LD_PRELOAD=%inspect%padding ESPALIER_INSPECT_FILE=snapshot %p
+// THEN: ls; %tell snapshot
+// EXPECT: \Asnapshot\nfile:
+// LINES: keep_plain 3 100 | keep_zeroed 2 210 | keep_resized_null 1 300 | keep_grown 1 100000 | keep_shrunk 1 40
+// LINES: keep_what_cannot_grow 1 77 | keep_array 1 341 | keep_posix 1 400 | keep_aligned 1 128 | keep_old_aligned 1 500
+// LINES: keep_page 1 600 | keep_whole_pages 1 700 | keep_text 1 12
+// EXPECT 0: ^(free_by_resizing|fail|keep_nothing|main) \d
+// EXPECT: ^all: (?P<blocks>\d+) blocks, \d+ bytes, 0 misplaced$
+// CHECK: blocks >= 16
+// LINES: taken at: return from main | sampling: all | blocks left out: 0 | allocations passed over: 0
+// EXPECT: ^allocations recorded: \d{4,}$
+// EXPECT: ^bytes of the recording: [1-9]
+// EXPECT 0: ^(recording stopped|malloc of its own):
+// EXPECT: ^subject: .*%p$
+// EXPECT: ^links unknown: .
+
+// Names come from debug information, from symbols, or are the beginning of a function in the unwinding table.
+// RUN: %record %p
+// THEN: %tell snapshot
+// EXPECT: ^named: (?P<named>[1-9]\d*) by debug information, 0 by symbol, 0 by caller, 0 by table$
+// EXPECT: ^functions: (?P<functions>\d+)$
+// EXPECT: ^all: (?P<all>.*)$
+// RUN: strip --strip-debug -o stripped %p; %record ./stripped
+// THEN: %tell snapshot
+// LINES: keep_plain 3 100 | keep_zeroed 2 210 | keep_what_cannot_grow 1 77 | keep_text 1 12
+// EXPECT: ^named: 0 by debug information, (?P<by_symbol>\d+) by symbol, 0 by caller, 0 by table$
+// EXPECT: ^functions: (?P<functions_by_symbol>\d+)$
+// EXPECT: ^all: (?P<all_by_symbol>.*)$
+// CHECK: by_symbol == named and functions_by_symbol == functions and all_by_symbol == all
+// RUN: strip --strip-all -o stripped %p; %record ./stripped
+// THEN: %tell snapshot
+// EXPECT: ^named: 0 by debug information, 0 by symbol, 0 by caller, (?P<by_table>\d+) by table$
+// COUNT functions_by_table: ^stripped\+0x
+// CHECK: by_table == named and functions_by_table == functions
+
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>

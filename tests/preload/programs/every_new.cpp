@@ -1,4 +1,38 @@
 // Every operator new and delete, and what they do without memory; containers, also in threads; a class with its own.
+
+// RUN same: LD_PRELOAD=%malloc %p
+// RUN same: LD_PRELOAD=%random %p
+// The operators of the preloaded malloc come before those of another allocator.
+// WITH allocator: libjemalloc.so.2 | libtcmalloc_minimal.so.4
+// IF: test -e %installed/%allocator
+// RUN: LD_PRELOAD=%malloc:%installed/%allocator ESPALIER_MALLOC_STATS=1 %p
+// Debian's mimalloc is built as C, and aborts where operator new throws.
+// WITH allocator: libjemalloc.so.2 | libtcmalloc_minimal.so.4
+// IF: test -e %installed/%allocator
+// RUN same: LD_PRELOAD=%random:%installed/%allocator %p
+
+// Of the C++ library the operators request a multiple of the alignment, and never nothing. Other allocators have operators.
+// WITH allocator: libc.so.6 | libjemalloc.so.2 | libtcmalloc_minimal.so.4
+// IF: test -e %installed/%allocator
+// RUN same: LD_PRELOAD=%inspect:%installed/%allocator ESPALIER_INSPECT_FILE=snapshot %p
+// THEN: %tell snapshot
+// LINES: keep_new 1 100 | keep_new_array 1 200 | keep_new_nothrow 1 300 | keep_array_nothrow 1 350 | keep_array_aligned 1 640
+// LINES: keep_aligned_nothrow 1 768 | keep_array_aligned_nothrow 1 832 | keep_own 1 52 | keep_vector 2 8216 | make_room 3 183
+// The map, its nodes and their texts.
+// EXPECT: ^keep_map 201\b
+// EXPECT 0: ^(keep_nothing|keep_nothing_without_memory)\b
+// Destroyed after the snapshot. g++ names a function without linkage by its last name alone.
+// EXPECT: ^at_the_end(::at_the_end)? 1 2000$
+// EXPECT: ^keep_new_aligned 1 (?P<aligned>\d+)$
+// EXPECT: ^keep_new_of_nothing 1 (?P<nothing>\d+)$
+// CHECK: (aligned, nothing) == ((512, 1) if "%allocator" == "libc.so.6" else (400, 0))
+
+// The map knows its root, first and last node; nodes know parent, children and text.
+// RUN same: %record ESPALIER_INSPECT_POINTERS=1 %p
+// THEN: %tell snapshot
+// LINES: links unknown:  | links: keep_map > keep_map: 302
+// EXPECT 1: ^links: .*keep_map
+
 #include <cstdint>
 #include <cstdlib>
 #include <list>

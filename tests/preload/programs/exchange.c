@@ -1,5 +1,28 @@
 /* Threads give back each other's blocks, often while these are young, and snapshots are asked for meanwhile. In the
    end 1000 blocks of 77 bytes are left. */
+
+// RUN same: LD_PRELOAD=%malloc %p
+// Blocks that overlap would be left out of a snapshot: none is there twice, or has been freed.
+// WITH round: 1 | 2
+// RUN: LD_PRELOAD=%inspect ESPALIER_INSPECT_FILE=%%n %p
+// THEN: %tell *
+// COUNT files: ^file:
+// COUNT whole: ^blocks left out: 0$
+// CHECK: whole == files > 5
+// THEN: %tell $(ls | sort -n | tail -1)
+// LINES: keep 1000 77000 | calls not seen: 0
+// EXPECT 0: ^work\b
+// EXPECT: ^allocations recorded: (?P<recorded_%round>\d+)$
+// CHECK: recorded_%round == recorded_1 > 4 * 3 * 40000
+// The peak is written beside the snapshots that are requested.
+// RUN: LD_PRELOAD=%inspect ESPALIER_INSPECT_FILE=%%n ESPALIER_INSPECT_PEAK=1 %p
+// THEN: rm peak; %tell *
+// COUNT files: ^file:
+// COUNT numbered: ^file: (\d+)$(?:\n(?!file: ).*)*?\nsnapshot: \1$
+// CHECK: numbered == files
+// THEN: %tell $(ls | sort -n | tail -1)
+// LINES: keep 1000 77000 | calls not seen: 0
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,4 +1,14 @@
 /* Functions that a stripped program still names, and others that it does not. */
+
+// A function without a name has that of its caller, unless that calls everything, as main does.
+// RUN: strip --strip-all -o stripped %p; %record ./stripped
+// THEN: %tell snapshot
+// EXPECT: ^type: 1 111 exported_one \(stripped\) > stripped\+0x
+// EXPECT: ^type: 1 222 exported_two \(stripped\) > stripped\+0x
+// EXPECT: ^type: 1 333 exported_two \(stripped\)$
+// EXPECT: ^type: 1 444 stripped\+0x
+// LINES: named: 0 by debug information, 333 by symbol, 333 by caller, 444 by table
+
 #include <stdlib.h>
 
 #include "expect.h"

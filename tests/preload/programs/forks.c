@@ -1,5 +1,32 @@
 /* Copies itself while another thread allocates. The child allocates, gives back what its parent allocated, and ends
    with 5; the parent with 4. */
+
+// RUN same 4: LD_PRELOAD=%malloc %p
+// RUN same 4: LD_PRELOAD=%random %p
+// Figures of each process, once.
+// RUN 4: LD_PRELOAD=%malloc ESPALIER_MALLOC_STATS=1 %p
+// EXPECT 9: ^espalier: heap of process \d
+// EXPECT 9: ^espalier: heap of process (\d+)\b(?!(?:.|\n)*heap of process \1\b)
+// RUN 4: LD_PRELOAD=%random ESPALIER_RANDOM_STATS=1 %p
+// EXPECT 8: : 1 blocks, 2000 bytes asked for,
+// EXPECT 9: \n
+
+// Children are recorded where that is requested, each in a file of its own.
+// RUN same 4: %record %p
+// THEN: ls; %tell snapshot
+// EXPECT: \Asnapshot\nfile:
+// LINES: in_both 2 2000 | in_parent 1 3000
+// EXPECT 0: ^in_child\b
+// RUN same 4: %record ESPALIER_INSPECT_FOLLOW=forks %p
+// THEN: %tell snapshot
+// LINES: in_both 2 2000 | in_parent 1 3000
+// EXPECT 0: ^in_child\b
+// THEN: rm snapshot; %tell *
+// EXPECT 8: ^file:
+// EXPECT 8: ^in_both 1\b
+// EXPECT 8: ^in_child 1\b
+// EXPECT 0: ^in_parent\b
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,4 +1,17 @@
 /* Frames that vary, frames that realign the stack, deep recursion, callbacks: each block is told by who asked. */
+
+// The sizes tell which function requested a block, and so must the second frames. That of 24 bytes is the C library's qsort.
+// RUN same: %record %p
+// THEN: %tell callers snapshot
+// LINES: 64 bytes by first_caller: 100 | 72 bytes by first_caller: 100 | 80 bytes by second_caller: 100
+// LINES: 88 bytes by second_caller: 100 | 96 bytes by realigning_caller: 1
+// EXPECT 5: ^(64|72|80|88|96) bytes
+// EXPECT 1: ^24 bytes
+// RUN same: %record ESPALIER_INSPECT_FRAMES=1 %p
+// THEN: %tell snapshot
+// EXPECT: ^shared_leaf 401\b
+// EXPECT 0: ^first_caller\b
+
 #include <alloca.h>
 #include <stdlib.h>
 #include <string.h>

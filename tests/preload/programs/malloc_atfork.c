@@ -1,5 +1,9 @@
 /* Handlers of fork() that allocate, registered before the preloaded library's own and behind them, while other threads
    allocate. Ends by a signal if that never comes to an end. */
+
+// RUN same: LD_PRELOAD=%malloc %p
+// RUN same: LD_PRELOAD=%random %p
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

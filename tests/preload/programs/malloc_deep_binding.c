@@ -1,6 +1,8 @@
 /* Libraries that are opened with RTLD_DEEPBIND: what they free is of the malloc that allocated it, and the paths of the
    library that opens another count as ever. */
 
+// RUN same: LD_PRELOAD=%malloc %p
+
 #include <dlfcn.h>
 #include <libgen.h>
 #include <stdio.h>

@@ -1,6 +1,9 @@
 // Blocks from before the C library has the environment to behind the last destructor; of thread_local objects, which
 // allocate as they come and go; and at the end of the thread that was the first.
 
+// RUN same: LD_PRELOAD=%malloc %p
+// RUN same: LD_PRELOAD=%random %p
+
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>

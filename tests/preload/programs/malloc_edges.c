@@ -1,4 +1,9 @@
 /* What glibc promises of malloc and its kin. Passes with any malloc that keeps to it. */
+
+// WITH knobs: "" | ESPALIER_MALLOC_PREFAULT=1 | ESPALIER_MALLOC_HUGE=1 | "ESPALIER_MALLOC_KEEP=0 ESPALIER_MALLOC_DECAY=1" | "ESPALIER_MALLOC_KEEP=0 ESPALIER_MALLOC_DECAY=0"
+// RUN same: LD_PRELOAD=%malloc %knobs %p
+// RUN same: LD_PRELOAD=%random %p
+
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,11 @@
 /* What a program sees of kernel calls that fail within its malloc: how many of some blocks it gets, and errno. */
+
+// WITH rules blocks: "" 4 | mmap:fail=ENOMEM@* 0 | munmap:delay_us=10@*,mmap:delay_after_us=10@1+ 4
+// RUN: LD_PRELOAD=%malloc:%faults ESPALIER_KERNEL_FAULTS=%rules %p
+// EXPECT: \A%blocks\n\Z
+// RUN 2: LD_PRELOAD=%malloc:%faults ESPALIER_KERNEL_FAULTS=mmap:fail=EWHAT@1 %p
+// EXPECT: espalier-kernel-faults: ESPALIER_KERNEL_FAULTS=mmap:fail=EWHAT@1: fail= wants ENOMEM
+
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,11 @@
 /* What mallinfo2() says, before and behind what the program does. With the argument "narrow" what mallinfo() says, whose
    numbers are narrow: the same up to the most that it can say. */
+
+// RUN: LD_PRELOAD=%malloc %p
+// EXPECT: ^espalier: heap of process
+// EXPECT: ^ *large blocks +0$
+// RUN: LD_PRELOAD=%malloc %p narrow
+
 #include <limits.h>
 #include <malloc.h>
 #include <string.h>

@@ -1,5 +1,9 @@
 /* Copies itself while other threads allocate: the copies allocate at once, in threads of their own too, and give back
    what their parent's threads had. */
+
+// RUN same: LD_PRELOAD=%malloc %p
+// RUN same: LD_PRELOAD=%random %p
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,4 +1,10 @@
 /* Ends in a signal handler, most likely while what it interrupted has the heap's locks. */
+
+// WITH round: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
+// RUN 9: LD_PRELOAD=%malloc ESPALIER_MALLOC_STATS=1 %p
+// EXPECT 1: espalier: heap of process
+// EXPECT: : no figures, it was just changing$|^ *heaps of threads +1$
+
 #include <malloc.h>
 #include <signal.h>
 #include <sys/time.h>

@@ -2,6 +2,13 @@
    locked, "addresses 1024" limits addresses. The malloc must find room for a few blocks. With "kept" all memory is
    locked, and stays so while other blocks come and go: a small block, a large one beside one that is freed, and the one
    that may get the freed one's pages. */
+
+// WITH what: locked | addresses
+// WITH kibibytes: 1024 | 2048 | 4096 | 20000 | 60000
+// RUN same: LD_PRELOAD=%malloc %p %what %kibibytes
+// EXPECT: \Alocked\n\Z
+// RUN same: LD_PRELOAD=%malloc %p kept
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>

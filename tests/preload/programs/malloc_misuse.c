@@ -1,4 +1,13 @@
 /* Gives back what it does not have, as its argument says. */
+
+// RUN SIGABRT: LD_PRELOAD=%malloc %p inside
+// EXPECT: espalier: free\(\): invalid pointer 0x
+// WITH how: twice | small_twice | small_twice_running
+// RUN SIGABRT: LD_PRELOAD=%malloc %p %how
+// EXPECT: espalier: free\(\): double free, or never handed out: 0x
+// RUN 3: LD_PRELOAD=%malloc %p foreign
+// EXPECT: \A\Z
+
 #include <string.h>
 
 #include "expect.h"

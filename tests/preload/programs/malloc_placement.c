@@ -1,5 +1,10 @@
 /* How many of N blocks begin at one index of a cache of 64 sets, for sizes of which other allocators put all of them
    at few: 0 if no more than 3, 9 and 11 of 128, 512 and 640. */
+
+// RUN 1: %p
+// WITH knobs: "" | ESPALIER_MALLOC_PREFAULT=1 | ESPALIER_MALLOC_HUGE=1 | "ESPALIER_MALLOC_KEEP=0 ESPALIER_MALLOC_DECAY=1" | "ESPALIER_MALLOC_KEEP=0 ESPALIER_MALLOC_DECAY=0"
+// RUN: LD_PRELOAD=%malloc %knobs %p
+
 #include <stdint.h>
 #include <stdlib.h>
 

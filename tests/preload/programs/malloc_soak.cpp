@@ -2,6 +2,12 @@
 // With the argument "bounded" it is wrong too if memory is not as libespalier-malloc.so has it by default; with "refused"
 // it is short, there may be no memory now and then, which must be said by ENOMEM, and all of it must come back.
 
+// The soak runs on the C library's malloc, too. ESPALIER_SOAK_OPERATIONS lengthens the first run alone.
+// RUN: LD_PRELOAD=%malloc %p bounded
+// WITH variables: "" | "LD_PRELOAD=%malloc ESPALIER_MALLOC_PREFAULT=1" | "LD_PRELOAD=%malloc ESPALIER_MALLOC_HUGE=1" | "LD_PRELOAD=%malloc ESPALIER_MALLOC_KEEP=0" | LD_PRELOAD=%random | LD_PRELOAD=%random:%malloc | LD_PRELOAD=%elide:%malloc
+// RUN: %variables ESPALIER_SOAK_OPERATIONS=1000000 %p
+// RUN: LD_PRELOAD=%inspect ESPALIER_SOAK_OPERATIONS=300000 %p
+
 #include "../malloc_soak.hpp"
 
 #include <errno.h>

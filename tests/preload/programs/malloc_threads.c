@@ -1,5 +1,9 @@
 /* Threads that end and leave blocks to others; blocks that destructors of thread-specific values give back and take,
    in every round of them. */
+
+// RUN same: LD_PRELOAD=%malloc %p
+// RUN same: LD_PRELOAD=%random %p
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

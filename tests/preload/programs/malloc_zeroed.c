@@ -1,5 +1,13 @@
 /* What calloc() gives is zero, whatever lay there, also where the system takes no memory back. With the argument "locked"
    all memory is locked, if that is permitted; with "idle" the malloc is given time to return what is idle. */
+
+// WITH rules: "" | madvise:fail=EINVAL@*
+// RUN same: LD_PRELOAD=%malloc:%faults ESPALIER_KERNEL_FAULTS=%rules %p
+// RUN same: LD_PRELOAD=%malloc %p locked
+// WITH decay: 0 | 1
+// WITH locked: "" | locked
+// RUN same: LD_PRELOAD=%malloc ESPALIER_MALLOC_KEEP=0 ESPALIER_MALLOC_DECAY=%decay %p idle %locked
+
 #include <malloc.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,4 +1,14 @@
 /* modules ONE TWO: loads a module, lets it allocate and unloads it, then another, in turn. */
+
+// RUN same: LD_PRELOAD=%malloc %p %programs/libplugin_one.so %programs/libplugin_two.so
+// RUN same: LD_PRELOAD=%malloc %p %programs/libplugin_cpp.so %programs/libplugin_cpp.so
+// RUN same: %record %p %programs/libplugin_one.so %programs/libplugin_two.so
+// THEN: %tell snapshot
+// LINES: keep_one 3 333 | keep_two 3 666
+// RUN same: %record %p %programs/libplugin_cpp.so %programs/libplugin_cpp.so
+// THEN: %tell snapshot
+// LINES: kept 6 999
+
 #include <dlfcn.h>
 #include <stdlib.h>
 

@@ -1,5 +1,25 @@
 /* mutex_copies N TIMES: takes 200 mutexes, and begins a row of N processes, each the copy of the one before, of which the
    last is the first to end. Each copy takes a mutex so often. */
+
+// Each copy tells what it counted itself, and nothing if it counted nothing.
+// RUN 5: LD_PRELOAD=%elide ESPALIER_ELIDE_POLICY=tts ESPALIER_ELIDE_STATS=%%p %p 3 7
+// THEN: wc -l *; cat *
+// EXPECT 3: ^ +3 \d+$
+// EXPECT 1: ^ +202 \d+$
+// EXPECT 3: : tts: 1 mutexes and sites, 0 sections elided, 7 taken, of which 0 waited$
+// EXPECT 1: : tts: 200 mutexes and sites, 0 sections elided, 200 taken, of which 0 waited$
+// RUN 5: LD_PRELOAD=%elide ESPALIER_ELIDE_POLICY=tts ESPALIER_ELIDE_STATS=%%p %p 3 0
+// THEN: ls
+// EXPECT: \A\d+\n\Z
+
+// A copy pays nothing for its parent's counts: two million instructions, if it cleared a table by hand. The difference of two
+// rows has neither the program's beginning nor its end in it; the last process tells of all before it.
+// WITH copies counts variable: 2 plain "" | 6 plain "" | 2 counted ESPALIER_ELIDE_STATS=counts | 6 counted ESPALIER_ELIDE_STATS=counts
+// IF: test -n "%callgrind"
+// RUN 5: LD_PRELOAD=%elide ESPALIER_ELIDE_POLICY=tts %variable %callgrind %p %copies 0
+// EXPECT: refs: +(?P<%counts%copies>[\d,]+)
+// CHECK: "%counts%copies" != "counted6" or 400 < plain6 - plain2 and counted6 - counted2 < 2 * (plain6 - plain2)
+
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,11 @@
 /* Has a malloc of its own, which comes before every library's. */
+
+// RUN same: LD_PRELOAD=%random %p
+// RUN same: %record %p
+// THEN: %tell snapshot
+// LINES: malloc of its own: own_malloc
+// EXPECT: ^all: 0 blocks
+
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,118 @@
 /* peaks HOW: fills its heap, frees it again, and ends with 6. Of what is kept at a peak each function has blocks of its
    own, and of sizes that let a part of a percent show. */
+
+// The heap at its peak, of programs that free it before they end. A snapshot is taken when a 64th of the heap is gone; what
+// threads have not told yet comes to that.
+// RUN same 6: %peak %p one
+// THEN: ls; %tell snapshot.peak
+// EXPECT: \Asnapshot\nsnapshot.peak\nfile:
+// LINES: taken at: peak | blocks left out: 0
+// EXPECT: ^fill_low (?P<blocks>\d+) (?P<bytes>\d+)$
+// CHECK: 313600 <= bytes == 40 * blocks <= 320000
+// EXPECT: ^all: \d+ blocks, (?P<all>\d+) bytes
+// EXPECT: ^allocations recorded: (?P<recorded>\d+)$
+// THEN: %tell snapshot
+// EXPECT 0: ^fill_low
+// LINES: taken at: return from main
+// EXPECT: ^most bytes at once: (?P<highest>\d+)$
+// CHECK: 318000 <= highest <= 330000 and all >= highest - highest / 50
+// No block came after the peak.
+// EXPECT: ^allocations recorded: (?P<recorded_at_end>\d+)$
+// CHECK: recorded_at_end == recorded
+
+// WITH how function size most others: few fill_low 40 3 none | three fill_high 56 9000 fill_low | moved grow 1000000 1 none | threads work 48 16000 none | another fill_low 40 8000 none | cancelled fill_low 40 8000 none
+// RUN same 6: %peak %p %how
+// THEN: ls; %tell snapshot.peak
+// EXPECT: \Asnapshot\nsnapshot.peak\nfile:
+// LINES: taken at: peak | blocks left out: 0
+// EXPECT: ^%function (?P<blocks>\d+) (?P<bytes>\d+)$
+// CHECK: %most * 49 / 50 <= blocks <= %most and bytes == %size * blocks
+// EXPECT 0: ^%others\b
+
+// Of many steps not each can be afforded; the last one recorded adds less than a quarter to the one before it.
+// RUN same 6: %peak %p stairs
+// THEN: %tell snapshot.peak
+// LINES: taken at: peak | blocks left out: 0
+// EXPECT: ^all: \d+ blocks, (?P<all>\d+) bytes
+// CHECK: all >= 20000 * 56 * 3 / 4
+// THEN: %tell snapshot
+// EXPECT: ^most bytes at once: (?P<highest>\d+)$
+// CHECK: highest >= 1110000
+
+// A block whose end ends the peak is in it, and each is recorded once.
+// WITH how: large | large_before
+// RUN same 6: %record %p %how
+// THEN: %tell snapshot
+// EXPECT: ^allocations recorded: (?P<recorded_%how>\d+)$
+// WITH how high: large 0 | large_before 1
+// RUN same 6: %peak %p %how
+// THEN: %tell snapshot.peak
+// LINES: taken at: peak | blocks left out: 0 | take_large 1 50000000 | fill_low 100 4000
+// EXPECT %high: ^fill_high 1000\b
+// EXPECT %high: ^fill_high
+// THEN: %tell snapshot
+// EXPECT: ^allocations recorded: (?P<recorded>\d+)$
+// CHECK: recorded == recorded_%how
+
+// A peak may come at the end.
+// RUN same 6: %peak %p end
+// THEN: %tell snapshot.peak
+// EXPECT 0: ^fill_high
+// EXPECT: ^all: \d+ blocks, (?P<all_at_peak>\d+) bytes
+// THEN: %tell snapshot
+// LINES: fill_high 9000 504000
+// EXPECT: ^all: \d+ blocks, (?P<all>\d+) bytes
+// CHECK: all_at_peak <= all
+
+// A child has a peak of its own.
+// RUN same 6: %peak ESPALIER_INSPECT_FOLLOW=forks %p child
+// THEN: ls | wc -l; %tell snapshot.peak
+// EXPECT: \A4\n
+// EXPECT: ^fill_high (?P<blocks>\d+)\b
+// EXPECT 0: ^fill_low
+// CHECK: 8820 <= blocks <= 9000
+// THEN: %tell snapshot.peak.*
+// EXPECT: ^fill_high (?P<blocks>\d+) (?P<bytes>\d+)$
+// LINES: fill_low 3000 120000
+// CHECK: 272000 <= bytes == 56 * blocks <= 280000
+// Peaks of programs that are followed name the process.
+// RUN 3: %peak ESPALIER_INSPECT_FOLLOW=all sh -c "%p one; exit 3"
+// THEN: %tell snapshot.peak.*
+// EXPECT 1: ^fill_low (7[89]|80)\d\d\b
+// COUNT files: ^file:
+// COUNT named: ^file: snapshot\.peak\.(\d+)\nsubject: .*process \1\b
+// CHECK: files == named
+
+// A program that leaves no end leaves its peak.
+// WITH how signal: killed SIGKILL | aborted SIGABRT
+// RUN %signal: %peak %p %how
+// THEN: ls; %tell snapshot.peak
+// EXPECT: \Asnapshot.peak\nfile:
+// EXPECT: ^fill_low (?P<blocks>\d+)\b
+// CHECK: 7840 <= blocks <= 8000
+// RUN same 6: %peak ESPALIER_INSPECT_SAMPLE=blocks:10 %p one
+// THEN: %tell snapshot.peak
+// EXPECT: ^fill_low (?P<blocks>\d+)\b
+// CHECK: abs(blocks - 800) <= 120
+// WITH variable: "" | ESPALIER_INSPECT_PEAK=0
+// RUN same 6: %record %variable %p three
+// THEN: ls; %tell snapshot
+// EXPECT: \Asnapshot\nfile:
+// EXPECT 0: ^most bytes at once:
+
+// A peak that cannot be written harms nothing.
+// RUN same 6: %peak ESPALIER_INSPECT_FILE=no/such/folder/file %p three
+// EXPECT: \A\Z
+// THEN: ls
+// EXPECT: \A\Z
+// Files of 64 KiB at most: the first peak fits, the second does not, nor does its signal end the program.
+// WITH blocks: 128 | 1
+// RUN 6: ulimit -f %blocks; %peak ESPALIER_INSPECT_FOLLOW=all exec %p three
+// THEN: ls
+// EXPECT 0: part
+// THEN: ls | xargs -r %tell
+// EXPECT 0: ^fill_high\b
+
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

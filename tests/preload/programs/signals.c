@@ -1,5 +1,33 @@
 /* signals N: a thread sends SIGUSR2 N times while others allocate. "own" has a handler of its own for it; "alternate"
    is sent it once while it has an alternate stack. */
+
+// Signals that come while one is handled are one. The last may find its thread in the recorder, which then frees its blocks; its
+// snapshot is taken with the next block that is allocated.
+// RUN: LD_PRELOAD=%inspect ESPALIER_INSPECT_FILE=%%n %p 40
+// THEN: ls
+// EXPECT 0: part
+// THEN: %tell $(ls | sort -n)
+// COUNT files: ^file:
+// COUNT by_signal: ^taken at: signal$
+// COUNT numbered: ^file: (\d+)$(?:\n(?!file: ).*)*?\nsnapshot: \1$
+// COUNT large: ^all: \d{3,} blocks
+// CHECK: 5 < files <= 41 and by_signal == files - 1 and numbered == files and large >= files - 2
+// THEN: %tell $(ls | sort -n | tail -1)
+// LINES: taken at: return from main | allocate 1 123
+// RUN: LD_PRELOAD=%inspect ESPALIER_INSPECT_FILE=%%n %p alternate
+// THEN: ls; %tell 0
+// EXPECT: \A0\n1\nfile:
+// The snapshot is taken with the block that comes after the signal.
+// LINES: taken at: signal
+// EXPECT: ^allocate 1\b
+// Its own handler stays, and there is one snapshot, at the end.
+// RUN same 5: %record %p own
+// THEN: %tell snapshot
+// LINES: snapshot: 0
+// Another signal, or none, ends the program as ever.
+// WITH listens status: none SIGUSR2 | USR1 SIGUSR2 | 12 0
+// RUN %status: %record ESPALIER_INSPECT_SIGNAL=%listens %p 3
+
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,9 @@
 /* Gives blocks back by whatever frees with a size: the sizes are the program's, not those that were asked behind it. */
+
+// RUN 6: LD_PRELOAD=%random:%programs/libbehind.so %p
+// Without padding the functions of that library are called.
+// RUN 98: LD_PRELOAD=%programs/libbehind.so %p
+
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,4 +1,16 @@
 /* Threads that give back what others allocated. Each leaves 100 blocks of 48 bytes. */
+
+// RUN same: LD_PRELOAD=%malloc %p
+// RUN same: LD_PRELOAD=%random %p
+// WITH behind: libjemalloc.so.2 | libtcmalloc_minimal.so.4 | libmimalloc.so.2.0
+// IF: test -e %installed/%behind
+// RUN same: LD_PRELOAD=%random:%installed/%behind %p
+// RUN same: %record %p
+// THEN: %tell snapshot
+// LINES: allocate 400 19200
+// EXPECT: ^allocations recorded: (?P<recorded>\d+)$
+// CHECK: recorded >= 80400
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

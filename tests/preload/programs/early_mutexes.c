@@ -1,4 +1,9 @@
 /* Mutexes that are used before the C library has the environment, before any library's constructor, and behind main. */
+
+// WITH settings: ESPALIER_ELIDE_POLICY=tts | "" | ESPALIER_ELIDE_RTM=off
+// RUN same: LD_PRELOAD=%elide %settings %p
+// RUN same: LD_PRELOAD=%aborting ESPALIER_ELIDE_POLICY=tle %p
+
 #define _GNU_SOURCE
 #include "mutex_program.h"
 

@@ -1,5 +1,14 @@
 // What a C++ program makes of pthread's mutexes.
 
+// WITH settings: ESPALIER_ELIDE_POLICY=tts | "" | ESPALIER_ELIDE_RTM=off
+// RUN same: LD_PRELOAD=%elide %settings %p
+// RUN same: LD_PRELOAD=%aborting ESPALIER_ELIDE_POLICY=tle %p
+// WITH how conflicts capacity: "" 0 0 | abort_every=2 [1-9] 0 | abort_every=3,sets=1,ways=9 [1-9] [1-9]
+// IF: test -n "%emulated"
+// RUN same: LD_PRELOAD=%emulated:%elide ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tle ESPALIER_EMULATED_RTM=%how %fewer %p
+// THEN: %sums%p counts
+// EXPECT: ^commits [1-9]\d* conflicts %conflicts\d* capacity %capacity
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>

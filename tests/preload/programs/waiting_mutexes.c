@@ -1,5 +1,24 @@
 /* Mutexes whose waiters are interrupted, cancelled or forked away, mutexes of other kinds under condition variables,
    and what else of the C library locks beside them. The same with and without the preload. */
+
+// WITH settings: ESPALIER_ELIDE_POLICY=tts | "" | ESPALIER_ELIDE_RTM=off
+// RUN same: LD_PRELOAD=%elide %settings %p
+// RUN same: LD_PRELOAD=%aborting ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tle %p
+// THEN: cat counts; %sums%p counts
+// EXPECT: : tle:
+// EXPECT: ^commits 0 conflicts [1-9]\d* capacity \d+ fallbacks [1-9]
+// RUN: LD_PRELOAD=%elide GLIBC_TUNABLES=glibc.elision.enable=1 %p
+// WITH round: 1 | 2 | 3 | 4 | 5
+// IF: %tell rtm
+// RUN same: LD_PRELOAD=%elide ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tle %p
+// THEN: %sums%p counts
+// EXPECT: ^commits [1-9]
+// WITH how conflicts capacity: "" 0 0 | abort_every=2 [1-9] 0 | abort_every=3,sets=1,ways=9 [1-9] [1-9]
+// IF: test -n "%emulated"
+// RUN same: LD_PRELOAD=%emulated:%elide ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tle ESPALIER_EMULATED_RTM=%how %fewer %p
+// THEN: %sums%p counts
+// EXPECT: ^commits [1-9]\d* conflicts %conflicts\d* capacity %capacity
+
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>

@@ -1,5 +1,11 @@
 /* A mutex that the C library's own functions took first, found past all others: where it elides by itself, it marks such a
    mutex. Then everybody takes it, and waits with it. */
+
+// Where the C library elides its own mutexes, these are ours; without transactions it does not, and says nothing.
+// WITH settings: ESPALIER_ELIDE_POLICY=tts | "" | ESPALIER_ELIDE_RTM=off
+// RUN same: LD_PRELOAD=%elide %settings GLIBC_TUNABLES=glibc.elision.enable=1 %p
+// RUN same: LD_PRELOAD=%aborting ESPALIER_ELIDE_POLICY=tle GLIBC_TUNABLES=glibc.elision.enable=1 %p
+
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

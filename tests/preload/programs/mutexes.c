@@ -1,6 +1,59 @@
 /* What POSIX says of mutexes and condition variables, and what glibc adds, checked with and without the preload. With
    the argument "plugin FILE" mutexes of a module that comes and goes; with "relock" a mutex that its holder locks again,
    until an alarm ends the program. */
+
+// WITH settings: ESPALIER_ELIDE_POLICY=tts | "" | ESPALIER_ELIDE_RTM=off
+// RUN same: LD_PRELOAD=%elide %settings %p
+// Attempts that come to nothing end at the mutex.
+// RUN same: LD_PRELOAD=%aborting ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tle %p
+// THEN: cat counts; %sums%p counts
+// EXPECT: : tle:
+// EXPECT: ^commits 0 conflicts [1-9]\d* capacity \d+ fallbacks [1-9]
+// Of the exclusion alone two mutexes are taken by four threads in 3000 rounds.
+// RUN: LD_PRELOAD=%elide ESPALIER_ELIDE_POLICY=tts ESPALIER_ELIDE_STATS=counts GLIBC_TUNABLES=glibc.elision.enable=1 %p
+// EXPECT: \Aall is as it should be\n\Z
+// THEN: cat counts; %sums%p counts
+// EXPECT: \Aespalier elide: process .*: tts:
+// EXPECT: ^commits 0 .* taken (?P<taken>\d+) waited [1-9]
+// CHECK: taken >= 24000
+// What commits is a matter of chance.
+// WITH round: 1 | 2 | 3 | 4 | 5
+// IF: %tell rtm
+// RUN same: LD_PRELOAD=%elide ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tle %p
+// THEN: %sums%p counts
+// EXPECT: ^commits [1-9]
+// By transactions that software carries out: all commit, every other one or so is aborted, hardly any fits the cache.
+// WITH how conflicts capacity: "" 0 0 | abort_every=2 [1-9] 0 | abort_every=3,sets=1,ways=9 [1-9] [1-9]
+// IF: test -n "%emulated"
+// RUN same: LD_PRELOAD=%emulated:%elide ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tle ESPALIER_EMULATED_RTM=%how %fewer %p
+// THEN: %sums%p counts
+// EXPECT: ^commits [1-9]\d* conflicts %conflicts\d* capacity %capacity
+
+// Mutexes of a module that comes and goes. Where it is loaded three times to one address there is one line, otherwise up to three.
+// WITH settings: ESPALIER_ELIDE_POLICY=tts | "" | ESPALIER_ELIDE_RTM=off
+// RUN same: LD_PRELOAD=%elide %settings %p plugin %programs/libmutex_plugin.so
+// RUN same: LD_PRELOAD=%aborting ESPALIER_ELIDE_POLICY=tle %p plugin %programs/libmutex_plugin.so
+// RUN: LD_PRELOAD=%elide ESPALIER_ELIDE_POLICY=tts ESPALIER_ELIDE_STATS=counts %p plugin %programs/libmutex_plugin.so
+// THEN: %sums%programs/libmutex_plugin.so counts
+// EXPECT: taken (?P<taken>\d+)
+// CHECK: taken >= 4000
+// IF: test -n "%emulated"
+// RUN: LD_PRELOAD=%emulated:%elide ROUNDS_DIVIDED_BY=20 ESPALIER_ELIDE_STATS=counts ESPALIER_ELIDE_POLICY=tle %p plugin %programs/libmutex_plugin.so
+// THEN: %sums%programs/libmutex_plugin.so counts
+// EXPECT: ^commits [1-9]
+// A normal mutex that its holder locks again is a deadlock, until the alarm.
+// WITH settings: ESPALIER_ELIDE_POLICY=tts | ""
+// RUN SIGALRM: LD_PRELOAD=%elide %settings %p relock
+
+// What is wrong is told once, and the program runs.
+// WITH settings told: "ESPALIER_ELIDE_POLICY=tle ESPALIER_ELIDE_RTM=auto" "" | "ESPALIER_ELIDE_POLICY=fast ESPALIER_ELIDE_RTM=off" "espalier elide: ESPALIER_ELIDE_POLICY is neither tts nor tle; it is taken for tle\n" | "ESPALIER_ELIDE_STATS=/no/such/folder/file ESPALIER_ELIDE_POLICY=tts" "espalier elide: the counts could not be written where ESPALIER_ELIDE_STATS says\n"
+// RUN: LD_PRELOAD=%elide %settings %p plugin %programs/libmutex_plugin.so
+// EXPECT: \A%told\Z
+// WITH condition told: "! %tell rtm" "espalier elide: this processor has no transactions; mutexes are taken, none is elided\n" | "%tell rtm" ""
+// IF: %condition
+// RUN: LD_PRELOAD=%elide ESPALIER_ELIDE_POLICY=tle %p plugin %programs/libmutex_plugin.so
+// EXPECT: \A%told\Z
+
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sys/mman.h>
