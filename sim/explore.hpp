@@ -60,7 +60,7 @@ struct exploration_options {
   std::uint64_t seed = 1;
   /// Used in turn, run by run; see schedule/strategy.hpp. Empty: random and pct:2 to pct:5, and occasionally the
   /// others.
-  std::vector<std::string> strategies;
+  std::vector<std::string> strategies{};
   memory_model model = memory_model::any;
   freed_memory memory = freed_memory::either;
   /// A run with more steps counts as a livelock.

@@ -4,35 +4,32 @@
 A mutant is an edit of one source file of the library that exists only in the build folder. The tables of
 *.toml beside this script describe them:
 
+    files = ["src/espalier/map/bst/ticket.hpp"]  # the mutant's is the one in which its text occurs, once
+
     [ticket_version_after_edge]
-    file = "src/espalier/map/bst/ticket.hpp"
-    find = "text that occurs exactly once in the file"
-    replace = "what stands there instead"
     why = "what error this is, and where it was published if it was"
-    battery = "ticket"          # a catalogue entry, or a program of programs/
+    edit = ["text", "what stands there instead"]
+    scene = "ticket_races"      # optional: the scene that runs, or those of this suite, or the map, or map/scenario
     wide = true                 # optional: only scenarios with values larger than a word find it. The others
                                 # run without those
-    scene = "scan_beside_a_split" # optional: the only scene of the program that runs, where those before it take long
     expect = ["leak"]           # optional: the only kinds of failure that count
-    equivalent = "reason"       # optional: why it breaks no part of the contract
-    alone = "reason"            # optional: why it needs a program of its own
 
-Instead of find and replace there may be one of
+Instead of edit there may be one of
 
     remove = "text of which nothing is left"
     relax = "text whose memory orders are relaxed"
-    edits = [{find = "...", replace = "..."}]   # several edits
+    edits = [["text", "what stands there instead"]]   # several edits of one file
 
-A file and a battery above the first mutant are those of every mutant of the table that names no other. With
-`long = true` there, only ./check --long builds and runs the mutants of the table.
+The mutants of a table are sought by the program of scenes (tests/scheduled) that has the table's name: its battery. With
+`long = true`, above the first mutant or in one, only ./check --long builds and runs them.
 
-Each battery is one program, of which --mutant chooses the bug (switches.py). A mutant that cannot be chosen so, such
+A battery is one program, of which --mutant chooses the bug (switches.py). A mutant that cannot be chosen so, such
 as one that changes a signature, is a program by itself.
 
-Verbs: list, generate (overlays and programs into the build folder), run (each mutant in a process of its own).
+Verbs: list, generate (overlays into the build folder), run (each mutant in a process of its own).
 
 A mutant is killed by a failure that the explorer reports, by a crash, or by a schedule without an end: the explorer
-counts the steps of the scene's threads, and the driver (driver.hpp) ends what loops before or after them. A program has
+counts the steps of the scene's threads, and the program (scheduled/main.cpp) ends what loops before or after them. A program has
 a number of rounds, and no limit of time: what kills a mutant on one machine kills it on a slower one.
 """
 
@@ -52,12 +49,10 @@ import switches
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-CATALOG = ROOT / "src/espalier/catalog/entries"
 
-REQUIRED = {"file", "why", "battery"}
-EDITS = ({"find", "replace"}, {"remove"}, {"relax"}, {"edits"})
-FIELDS = REQUIRED.union({"wide", "scene", "expect", "equivalent", "alone", "long"}, *EDITS)
-# How the explorer's reports begin: sim::to_string(failure_kind). no_end comes from driver.cpp.
+EDITS = {"edit", "remove", "relax", "edits"}
+FIELDS = EDITS | {"why", "wide", "scene", "expect", "long"}
+# How the explorer's reports begin: sim::to_string(failure_kind). no_end comes from scheduled/main.cpp.
 KINDS = {
     "requirement": "a requirement does not hold",
     "use_after_free": "use of memory that is not allocated",
@@ -76,52 +71,53 @@ class Wrong(Exception):
     """An error in the tables or in the build, as a message for users."""
 
 
-def batteries(folder):
-    names = {path.stem for path in CATALOG.glob("*.hpp")}
-    programs = {path.stem for path in (folder / "programs").glob("*.cpp")}
-    if names & programs:
-        raise Wrong(f"catalogue entries and programs share names: {sorted(names & programs)}")
-    return names, programs
-
-
 def read_tables(folder):
-    catalogue, programs = batteries(folder)
     found = {}
     for path in sorted(folder.glob("*.toml")):
         with open(path, "rb") as table:
             document = tomllib.load(table)
-        defaults = {key: value for key, value in document.items() if not isinstance(value, dict)}
-        if unknown := set(defaults) - {"file", "battery", "long"}:
+        files = document.pop("files", [])
+        defaults = {key: document.pop(key) for key in [key for key in document if not isinstance(document[key], dict)]}
+        if unknown := set(defaults) - {"long"}:
             raise Wrong(f"{path.name}: {sorted(unknown)[0]!r} cannot be that of every mutant")
-        for name in (key for key in document if key not in defaults):
-            mutant = defaults | document[name]
+        for name, fields in document.items():
             place = f"{path.name}, mutant {name}"
-            if unknown := set(mutant) - FIELDS:
+            if unknown := set(fields) - FIELDS:
                 raise Wrong(f"{place}: unknown field {sorted(unknown)[0]!r}")
-            if missing := REQUIRED - set(mutant):
-                raise Wrong(f"{place}: the field {sorted(missing)[0]!r} is missing")
+            if "why" not in fields:
+                raise Wrong(f"{place}: the field 'why' is missing")
             if not name.isidentifier():
                 raise Wrong(f"{place}: a name is letters, digits and underscores")
             if name in found:
                 raise Wrong(f"{place}: the name is taken")
-            if set(mutant) & set().union(*EDITS) not in EDITS:
-                raise Wrong(f"{place}: needs either find and replace, or one of remove, relax and edits")
-            if mutant["battery"] not in catalogue | programs:
-                raise Wrong(f"{place}: battery {mutant['battery']!r} is neither a catalogue entry nor a program")
-            for kind in mutant.get("expect", []):
+            if len(set(fields) & EDITS) != 1:
+                raise Wrong(f"{place}: needs one of edit, edits, remove and relax")
+            for kind in fields.get("expect", []):
                 if kind not in KINDS:
                     raise Wrong(f"{place}: expect knows no kind {kind!r}; there are {', '.join(KINDS)}")
-            mutant.setdefault("edits", [edit_of(mutant)])
-            found[name] = mutant | {"name": name, "table": path.name}
+            edits = edits_of(fields)
+            found[name] = defaults | fields | {"name": name, "battery": path.stem, "edits": edits,
+                                               "file": file_of(place, edits, files)}
     return found
 
 
-def edit_of(mutant):
-    if "remove" in mutant:
-        return {"find": mutant["remove"], "replace": ""}
-    if "relax" in mutant:
-        return {"find": mutant["relax"], "replace": re.sub(r"memory_order_\w+", "memory_order_relaxed", mutant["relax"])}
-    return {"find": mutant.get("find"), "replace": mutant.get("replace")}
+def edits_of(fields):
+    if "remove" in fields:
+        return [(fields["remove"], "")]
+    if "relax" in fields:
+        return [(fields["relax"], re.sub(r"memory_order_\w+", "memory_order_relaxed", fields["relax"]))]
+    return [tuple(edit) for edit in fields.get("edits") or [fields["edit"]]]
+
+
+def file_of(place, edits, files):
+    """The one file in which the texts of all edits occur."""
+    counts = {file: [text_of(file).count(text) for text, _ in edits] for file in files}
+    fits = [file for file, of in counts.items() if 0 not in of]
+    if len(fits) != 1 or set(counts[fits[0]]) != {1}:
+        text = edits[0][0].strip().replace("\n", "\n    ")
+        where = ", ".join(f"{n} times in {file}" for file in files for n in counts[file] if n) or f"not in {', '.join(files)}"
+        raise Wrong(f"{place}: its text must occur once in one of the table's files; it occurs {where}:\n    {text}")
+    return fits[0]
 
 
 def overlay_of(file):
@@ -135,68 +131,40 @@ def text_of(file):
     return (ROOT / file).read_text()
 
 
-def check_edits(mutant, text):
-    for edit in mutant["edits"]:
-        count = text.count(edit["find"])
-        if count != 1:
-            raise Wrong(
-                f"mutant {mutant['name']} ({mutant['table']}): its text occurs {count} times in {mutant['file']}, "
-                f"not once; adapt the mutant to the file:\n    " + edit["find"].strip().replace("\n", "\n    ")
-            )
-
-
 def chosen(arguments):
     """The mutants of all tables or, with --short, of those that are not long. The texts of all must fit."""
     mutants = read_tables(arguments.tables)
-    for mutant in mutants.values():
-        check_edits(mutant, text_of(mutant["file"]))
     return {name: m for name, m in mutants.items() if not (arguments.short and m.get("long"))}
 
 
 def edited(mutant, text):
-    check_edits(mutant, text)
-    for edit in mutant["edits"]:
-        text = text.replace(edit["find"], edit["replace"])
+    for old, new in mutant["edits"]:
+        text = text.replace(old, new)
     return text
 
 
 def programs_of(mutants):
-    """{program: {battery, wide, files, overlays: {path: text}}}, and {mutant: its program}."""
+    """{program: {battery, files, overlays: {path: text}}}, and {mutant: its program}."""
     programs = {}
     program_of = {}
     for battery in sorted({m["battery"] for m in mutants.values()}):
         of = [m for m in mutants.values() if m["battery"] == battery]
-        wide = any(m.get("wide") for m in of)
-        all_of_it = programs[battery] = {"battery": battery, "wide": wide, "files": [], "overlays": {}}
+        all_of_it = programs[battery] = {"battery": battery, "files": [], "overlays": {}}
         for file in sorted({m["file"] for m in of}):
             text = text_of(file)
             here = {m["name"]: m for m in of if m["file"] == file}
-            both, chosen = switches.switched(text, {n: m["edits"] for n, m in here.items() if "alone" not in m})
+            both, chosen = switches.switched(text, {n: m["edits"] for n, m in here.items()})
             if chosen:
                 all_of_it["files"].append(file)
                 all_of_it["overlays"][overlay_of(file)] = both
             for name, m in here.items():
                 program_of[name] = battery if name in chosen else name
                 if name not in chosen:
-                    programs[name] = {"battery": battery, "wide": m.get("wide", False), "files": [file],
+                    programs[name] = {"battery": battery, "files": [file],
                                       "overlays": {overlay_of(file): edited(m, text)}}
     if clash := set(programs) & set(mutants) - {n for n, p in program_of.items() if n == p}:
         raise Wrong(f"a mutant has the name of a battery: {sorted(clash)[0]}")
     return programs, program_of
-
-
-def battery_source(tables, battery, wide=True):
-    """The translation unit that runs a battery: a program, or generated for a catalogue entry."""
-    program = tables / "programs" / f"{battery}.cpp"
-    if program.exists():
-        if not program.is_relative_to(ROOT / "tests"):
-            raise Wrong(f"{tables} is not below {ROOT / 'tests'}, where programs are included from")
-        return f'#include "{program.relative_to(ROOT / "tests")}"\n'
-    return (
-        f'#include "espalier/catalog/entries/{battery}.hpp"\n'
-        f'#include "mutants/battery_program.hpp"\n\n'
-        f"ESPALIER_MUTANTS_BATTERY({battery}, {str(wide).lower()})\n"
-    )
 
 
 def write(path, text):
@@ -215,7 +183,6 @@ def generate(arguments):
     for name, program in programs.items():
         folder = arguments.into / name
         texts = {folder / path: text for path, text in program["overlays"].items()}
-        texts[folder / "program.cpp"] = battery_source(arguments.tables, program["battery"], program["wide"])
         # A program whose mutants edited another file before would still be built with that one.
         for stale in (p for p in folder.rglob("*.?pp") if p not in texts):
             stale.unlink()
@@ -233,8 +200,11 @@ def show_list(arguments):
         return
     for m in mutants.values():
         print(f"{m['name']}  ({m['file']}, by {m['battery']})\n    {' '.join(m['why'].split())}")
-        if "equivalent" in m:
-            print(f"    no test can kill it: {m['equivalent']}")
+
+
+def executable_of(folder, program):
+    names = (f"scheduled_{program}", f"scheduled_{program}_test", f"mutant_{program}")
+    return next((folder / name for name in names if (folder / name).exists()), folder / names[0])
 
 
 def outcome_of(executable, arguments):
@@ -251,7 +221,7 @@ def outcome_of(executable, arguments):
     lines = done.stdout.splitlines()
     if done.returncode in (0, 1) and lines:
         return json.loads(lines[-1]), "", used
-    if done.returncode == -signal.SIGPROF:  # driver.cpp's
+    if done.returncode == -signal.SIGPROF:  # scheduled/main.cpp's
         return None, "no_end", used
     detail = (done.stderr.strip().splitlines() or [""])[-1]
     return None, f"exit status {done.returncode} {detail}".strip(), used
@@ -308,7 +278,7 @@ def run(arguments):
 
     print(f"{'mutant':44} {'':6} {'scenario':36} {'schedules':>9} {'CPU':>9}  kind")
     for battery in sorted({m["battery"] for m in mutants.values()}):
-        report, ended, used = outcome_of(folder / battery, [])
+        report, ended, used = outcome_of(executable_of(folder, battery), ["--rounds", "1"])
         alarm = false_alarm(report, ended)
         show(f"(unchanged: {battery})", False, "-", report["schedules"] if report else None, used,
              "passed" if alarm is None else f"FALSE ALARM {alarm}")
@@ -324,18 +294,16 @@ def run(arguments):
             how += ["--scene", mutant["scene"]]
         if program_of[name] != name:
             how += ["--mutant", str(switches.number_of(name))]
-        report, ended, used = outcome_of(folder / program_of[name], how)
+        report, ended, used = outcome_of(executable_of(folder, program_of[name]), how)
         killed, scenario, schedules, what = judge(mutant, report, ended)
-        if "equivalent" in mutant and not killed:
-            what += f" (equivalent: {mutant['equivalent']})"
         show(name, killed, scenario, schedules, used, what)
         if arguments.verbose and report is not None and not report["passed"]:
             print("    " + report["text"].replace("\n", "\n    "))
-        if not killed and "equivalent" not in mutant:
+        if not killed:
             survivors.append(name)
         rows.append({"mutant": name, "file": mutant["file"], "battery": mutant["battery"], "killed": killed,
                      "scenario": scenario, "schedules": schedules, "cpu_seconds": used, "kind": what,
-                     "equivalent": "equivalent" in mutant, "text": report["text"] if report else ended})
+                     "text": report["text"] if report else ended})
     killed_count = sum(row.get("killed", False) for row in rows)
     print(f"{killed_count} of {len(mutants)} killed ({100 * killed_count / len(mutants):.1f} %)")
     if arguments.json:
@@ -350,7 +318,7 @@ def run(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=lambda text: pathlib.Path(text).resolve(), default=HERE,
-                        help="folder of the tables and of their programs/, below tests/")
+                        help="folder of the tables")
     parser.add_argument("--short", action="store_true", help="without the tables that are long")
     verbs = parser.add_subparsers(required=True)
 
@@ -358,7 +326,7 @@ def main():
     verb.add_argument("--cmake", action="store_true", help="as a list for CMake")
     verb.set_defaults(do=show_list)
 
-    verb = verbs.add_parser("generate", help="write overlays and programs")
+    verb = verbs.add_parser("generate", help="write overlays")
     verb.add_argument("--into", type=pathlib.Path, required=True, help="folder in the build folder")
     verb.add_argument("batteries", nargs="*", help="those whose programs to write; all if none")
     verb.set_defaults(do=generate)

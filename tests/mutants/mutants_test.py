@@ -116,12 +116,10 @@ class Outcomes(unittest.TestCase):
 
 class Tables(unittest.TestCase):
     def wrong(self, head: str = "", **changed) -> str:
-        fields = {"file": "a.hpp", "why": "so", "battery": "two_turns", "find": "a", "replace": "b"}
-        fields.update(changed)
+        fields = {"why": "so", "edit": ["take()", "give()"]} | changed
         with tempfile.TemporaryDirectory() as folder:
-            (pathlib.Path(folder) / "programs").mkdir()
-            (pathlib.Path(folder) / "programs/two_turns.cpp").touch()
             lines = "\n".join(f"{k} = {json.dumps(v)}" for k, v in fields.items() if v is not None)
+            head = f"files = ['tests/mutants/trials/turns.hpp']\n{head}"
             (pathlib.Path(folder) / "some.toml").write_text(f"{head}\n[one]\n{lines}\n")
             with self.assertRaises(mutants.Wrong) as raised:
                 mutants.read_tables(pathlib.Path(folder))
@@ -130,6 +128,8 @@ class Tables(unittest.TestCase):
     def test_read(self) -> None:
         for folder in (HERE, TRIALS):
             self.assertTrue(mutants.read_tables(folder))
+        of_ticket = mutants.read_tables(HERE)["version_lock_wraps"]
+        self.assertEqual((of_ticket["battery"], of_ticket["file"]), ("ticket", "src/espalier/sync/version_lock.hpp"))
 
     def test_what_is_long(self) -> None:
         everything, short = (mutants.chosen(argparse.Namespace(tables=HERE, short=s)) for s in (False, True))
@@ -139,33 +139,28 @@ class Tables(unittest.TestCase):
         self.assertNotIn("citrus_wrong_tag", short)
 
     def test_wrong_tables(self) -> None:
-        self.assertIn("unknown field 'finds'", self.wrong(finds="a"))
+        self.assertIn("unknown field 'edits_of'", self.wrong(edits_of="a"))
         self.assertIn("the field 'why' is missing", self.wrong(why=None))
-        self.assertIn("needs either find and replace, or one of", self.wrong(replace=None))
-        self.assertIn("needs either find and replace, or one of", self.wrong(remove="a"))
+        self.assertIn("needs one of edit,", self.wrong(edit=None))
+        self.assertIn("needs one of edit,", self.wrong(remove="a"))
         self.assertIn("'why' cannot be that of every mutant", self.wrong(head="why = 'so'"))
-        self.assertIn("battery 'three' is neither", self.wrong(battery="three"))
         self.assertIn("expect knows no kind 'hang'", self.wrong(expect=["hang"]))
 
     def test_edits_in_short(self) -> None:
-        self.assertEqual(mutants.edit_of({"remove": "a;"}), {"find": "a;", "replace": ""})
-        self.assertEqual(mutants.edit_of({"relax": "memory_order_acq_rel, memory_order_acquire"})["replace"],
+        self.assertEqual(mutants.edits_of({"remove": "a;"}), [("a;", "")])
+        self.assertEqual(mutants.edits_of({"relax": "memory_order_acq_rel, memory_order_acquire"})[0][1],
                          "memory_order_relaxed, memory_order_relaxed")
 
-    def test_programs_that_nothing_would_include(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            tables = pathlib.Path(folder)
-            (tables / "programs").mkdir()
-            (tables / "programs/one.cpp").touch()
-            with self.assertRaisesRegex(mutants.Wrong, "is not below"):
-                mutants.battery_source(tables, "one")
-
     def test_edits_that_find_no_place_or_two(self) -> None:
-        mutant = {"name": "one", "table": "some.toml", "file": "a.hpp", "edits": [{"find": "a", "replace": "b"}]}
-        self.assertEqual(mutants.edited(mutant, "cat"), "cbt")
-        for text in ("dog", "banana"):
-            with self.assertRaisesRegex(mutants.Wrong, f"occurs {text.count('a')} times in a.hpp, not once"):
-                mutants.edited(mutant, text)
+        self.assertIn("it occurs not in tests/mutants/trials/turns.hpp", self.wrong(edit=["no such text", "b"]))
+        self.assertIn("it occurs 4 times in tests/mutants/trials/turns.hpp", self.wrong(edit=["taken_.", "b"]))
+
+    def test_a_file_is_that_of_the_text(self) -> None:
+        place, both = "here", ["tests/mutants/trials/turns.hpp", "tests/mutants/trials/two_turns.cpp"]
+        self.assertEqual(mutants.file_of(place, [("release_all()", "a")], both[:1]), both[0])
+        self.assertEqual(mutants.file_of(place, [("a turn is lost", "a")], both), both[1])
+        with self.assertRaisesRegex(mutants.Wrong, "1 times in .*turns.hpp, 1 times in .*two_turns.cpp"):
+            mutants.file_of(place, [("release_all()", "a")], both)
 
 
 class Switches(unittest.TestCase):
@@ -187,7 +182,7 @@ struct counter {
 
     def branches(self, *edits: tuple[str, str], text: str = TEXT) -> list[str]:
         """What stands in the branches of each mutant and, last, in that of none, in the order of the text."""
-        names = {f"m{i}": [{"find": find, "replace": replace}] for i, (find, replace) in enumerate(edits)}
+        names = {f"m{i}": [edit] for i, edit in enumerate(edits)}
         out, chosen = switches.switched(text, names)
         self.assertEqual(chosen, set(names))
         self.assertTrue(out.startswith("#pragma once\n" + switches.HEADER))
@@ -230,7 +225,7 @@ struct counter {
     def test_what_is_no_statement(self) -> None:
         for find, replace in (("int add(int n)", "int add(long n)"), ("int sum_ = 0", "long sum_ = 0"),
                               ("  int sum_ = 0;\n", "")):
-            out, chosen = switches.switched(self.TEXT, {"one": [{"find": find, "replace": replace}]})
+            out, chosen = switches.switched(self.TEXT, {"one": [(find, replace)]})
             self.assertEqual((out, chosen), (self.TEXT, set()))
 
     def test_a_case_takes_the_switch_along(self) -> None:

@@ -12,7 +12,7 @@ import bisect
 import re
 import zlib
 
-HEADER = '#include "mutants/chosen.hpp"\n'
+HEADER = '#include "scheduled/chosen.hpp"\n'
 
 TOKEN = re.compile(
     r'(?P<skip>//[^\n]*|/\*.*?\*/|^[ \t]*\#[^\n]*)|R"(?P<raw>[^(\s]*)\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|\d[\w\'.]*'
@@ -136,17 +136,19 @@ class Source:
 
 
 def narrowed(text, find, replace):
-    """(begin, end, replacement) of an edit without the lines that it leaves alone."""
+    """(begin, end, replacement) of an edit without the lines, and then the words, that it leaves alone."""
     begin = text.index(find)
     end = begin + len(find)
-    old, new = find.splitlines(keepends=True), replace.splitlines(keepends=True)
-    while old and new and old[0] == new[0]:
-        begin += len(old[0])
-        old, new = old[1:], new[1:]
-    while old and new and old[-1] == new[-1]:
-        end -= len(old[-1])
-        old, new = old[:-1], new[:-1]
-    return begin, end, "".join(new)
+    for part in (r"[^\n]*\n|[^\n]+", r"\s+|\w+|.", ):
+        old, new = re.findall(part, find, re.S), re.findall(part, replace, re.S)
+        while old and new and old[0] == new[0]:
+            begin += len(old[0])
+            old, new = old[1:], new[1:]
+        while old and new and old[-1] == new[-1]:
+            end -= len(old[-1])
+            old, new = old[:-1], new[:-1]
+        find, replace = "".join(old), "".join(new)
+    return begin, end, replace
 
 
 def uncut(source, edit):
@@ -212,12 +214,12 @@ def number_of(name):
 def switched(text, mutants):
     """The text with switches for those of the mutants that can have one, and their names.
 
-    mutants: {name: [{"find": ..., "replace": ...}, ...]}; each text to find occurs once.
+    mutants: {name: [(old, new), ...]}; each old text occurs once.
     """
     source = Source(text)
     places = []  # (begin, end, name, edits)
     for name, edits in mutants.items():
-        narrow = [uncut(source, narrowed(text, e["find"], e["replace"])) for e in edits]
+        narrow = [uncut(source, narrowed(text, *e)) for e in edits]
         ranges = [statements_of(source, e) for e in narrow]
         if None not in ranges:
             places += [(b, e, name, edit) for (b, e), edit in zip(ranges, narrow)]

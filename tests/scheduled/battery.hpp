@@ -37,6 +37,8 @@ struct options {
   std::string only;
   /// The map's name in reports, and in the ESPALIER_SCHEDULE that repeats a run.
   std::string map = "map";
+  /// Called when a schedule is set up.
+  void (*schedule_begins)() noexcept = nullptr;
 };
 
 struct result {

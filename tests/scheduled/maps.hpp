@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 
 #include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "scheduled/battery.hpp"
+#include "sim/recorded_map.hpp"
 #include "sim/transactions/simulated_htm.hpp"
 #include "support/every_entry.hpp"
 
@@ -21,8 +23,9 @@ namespace espalier::sim::battery {
 
 using test::every_entry;
 
-/// Makes one test of each scenario for this map. `share` is its share of the usual number of schedules.
-bool add_tests(const std::string& map, const subject_type& type, double share);
+/// Makes one test of each scenario for this map. `share` is its share of the usual number of schedules. Mutants are sought in
+/// variants only if they ask for them.
+bool add_tests(const std::string& map, const subject_type& type, double share, bool is_variant = false);
 
 template <class... Maps>
 struct map_list {
@@ -56,7 +59,7 @@ struct distinct<Done, Entry, Others...> {
     if constexpr (!Done::template has<map> && (every_entry || !(relaid || brief)) &&
                   map::properties.reads_beside_writers)
       add_tests(Entry::name(), subject_type_of<map, every_entry || Entry::variant.empty()>(),
-                share_of_algorithm<Entry> * (Entry::variant.empty() ? 1 : 0.25));
+                share_of_algorithm<Entry> * (Entry::variant.empty() ? 1 : 0.25), !Entry::variant.empty());
     distinct<typename Done::template with<map>, Others...>::add();
   }
 };
@@ -71,13 +74,26 @@ bool add_algorithm() {
       subject_type shipped = subject_type_of<with_simulated_htm<typename Entry::map_type>>();
       // A map guarantees what its algorithm does, but the placements that ship take locks when they allocate.
       shipped.properties.update_progress = progress::blocking;
-      add_tests(Entry::name() + "/as_shipped", shipped, 0.25);
+      add_tests(Entry::name() + "/as_shipped", shipped, 0.25, true);
     }
   });
   return true;
 }
 
 }  // namespace espalier::sim::battery
+
+namespace espalier::sim {
+
+/// A recorded map with these keys, inserted in this order, each with itself as its value. It is checked at the end.
+template <class Map>
+recorded<battery::simulated_map<Map>>& map_with(scene& s, std::initializer_list<std::uint64_t> keys) {
+  auto& map = s.make<recorded<battery::simulated_map<Map>>>();
+  for (const std::uint64_t key : keys) map.start_with(key, key);
+  s.at_end([&map] { map.check(); });
+  return map;
+}
+
+}  // namespace espalier::sim
 
 #define ESPALIER_CATALOG_UNIT(algorithm)                 \
   [[maybe_unused]] static const bool algorithm##_added = \

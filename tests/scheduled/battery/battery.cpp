@@ -100,6 +100,7 @@ bool run_scenario(const subject_type& type, const scenario& from, const options&
       how.schedules = std::max<std::uint64_t>(
           1, static_cast<std::uint64_t>(std::ceil(total * share)) / from.programs.size());
       const exploration_report report = explore(called, how, [&](scene& s) {
+        if (o.schedule_begins != nullptr) o.schedule_begins();
         refusing_htm::refuse_one_in(refused_one_in);
         set_up(s, type, from, p);
       });
