@@ -215,7 +215,7 @@ def outcome_of(executable, arguments):
         done = subprocess.run([str(executable), *arguments], capture_output=True, text=True, errors="replace",
                               env=environment)
     except FileNotFoundError:
-        raise Wrong(f"{executable} is not built; build the target mutants_programs") from None
+        raise Wrong(f"{executable} is not built; build the target tests_of_mutants") from None
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     lines = done.stdout.splitlines()

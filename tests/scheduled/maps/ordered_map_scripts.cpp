@@ -80,11 +80,8 @@ void play(scene& s, const std::vector<std::uint8_t>& script) {
 }
 // Last among those of one thread, because they take longest.
 ESPALIER_SCENE(scripts, narrow, alone()) { play<fuzz::narrow>(s, any_operations(seed_of_round(), 0, 600)); }
-ESPALIER_SCENE(scripts, middling, alone()) {
-  play<fuzz::middling>(s, any_operations(seed_of_round(), 2, 600));
-}
 ESPALIER_SCENE(scripts, full_size, alone()) {
-  play<fuzz::full_size>(s, any_operations(seed_of_round(), 6, 400));
+  play<fuzz::full_size>(s, any_operations(seed_of_round(), 6, 800));
 }
 ESPALIER_SCENE(scripts, whole_narrow_maps, alone()) { play<fuzz::narrow>(s, whole_maps(seed_of_round())); }
 
