@@ -109,6 +109,22 @@ int number_in(const char* digits) noexcept {
   return number;
 }
 
+/// The first thread stays in the list of threads when it has ended before others, and stands no more.
+constinit bool first_has_ended = false;
+
+void look_for_the_first() noexcept {
+  const int file =
+      static_cast<int>(raw_call(SYS_openat, AT_FDCWD, as_argument("/proc/self/stat"), O_RDONLY | O_CLOEXEC));
+  std::array<char, 64> stat{};
+  if (file < 0) return;
+  raw_call(SYS_read, file, as_argument(stat.data()), stat.size() - 1);
+  raw_call(SYS_close, file);
+  // The state follows the name, which is in parentheses.
+  std::size_t at = stat.size() - 1;
+  while (at > 0 && stat[at] != ')') --at;
+  first_has_ended = at + 2 < stat.size() && stat[at + 2] == 'Z';
+}
+
 /// Tells those that were not told, and says how many are there; -1 where one could not be told.
 int tell_new_ones(bool& some_are_new) noexcept {
   const int folder = static_cast<int>(
@@ -125,7 +141,7 @@ int tell_new_ones(bool& some_are_new) noexcept {
       const auto* const entry = reinterpret_cast<const dirent64*>(entries.data() + at);
       at += entry->d_reclen;
       const int thread = number_in(entry->d_name);
-      if (thread == 0 || thread == self) continue;
+      if (thread == 0 || thread == self || (first_has_ended && thread == process)) continue;
       if (!told.has(thread)) {
         if (waiting.has(thread)) continue;
         if (raw_call(SYS_tgkill, process, thread, stop_signal) != 0) continue;  // it has ended
@@ -177,6 +193,7 @@ void other_threads::forget() noexcept {
   waiting.clear();
   turn.store(nobodys);
   standing.store(0);
+  first_has_ended = false;
   // The parent may have been about to stop this thread.
   if (phase.load() % 2 == 1) resume();
 }
@@ -193,6 +210,7 @@ bool other_threads::stop() noexcept {
   phase.store(mine);
   for (unsigned look = 0; look < most_looks; ++look) {
     bool some_are_new = false;
+    if (look != 0) look_for_the_first();
     const int there = tell_new_ones(some_are_new);
     if (there < 0) break;
     // Who stands starts no thread and does not end, so that a look that finds all standing and none new is the last.
