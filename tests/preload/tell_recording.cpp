@@ -1,4 +1,4 @@
-// tell_recording [callers] FILE...: what tests of the recorder ask of its snapshots, a fact a line. Ends with 77 where functions
+// tell_recording [callers | facts] FILE...: what tests of the recorder ask of its snapshots, a fact a line. Ends with 77 where functions
 // have no names. "tell_recording rtm" succeeds where the processor has transactions.
 
 #include <cstdint>
@@ -17,6 +17,14 @@
 namespace {
 
 using namespace espalier;
+
+void tell_facts(const std::string& file, const inspect::snapshot& s) {
+  std::cout << "file: " << file << "\nsubject: " << s.subject << "\nlinks unknown: " << s.links_unknown
+            << '\n';
+  for (const inspect::fact& fact : s.facts) std::cout << fact.name << ": " << fact.value << '\n';
+  std::cout << "blocks: " << s.blocks.size() << '\n';
+}
+void tell_facts(const std::string& file) { tell_facts(file, inspect::read_snapshot(file)); }
 
 void tell(const std::string& file) {
   inspect::snapshot s = inspect::read_snapshot(file);
@@ -43,9 +51,7 @@ void tell(const std::string& file) {
   }
   for (const inspect::link& link : s.links)
     ++links[{function_of(s.blocks[link.from]), function_of(s.blocks[link.to])}];
-  std::cout << "file: " << file << "\nsubject: " << s.subject << "\nlinks unknown: " << s.links_unknown
-            << '\n';
-  for (const inspect::fact& fact : s.facts) std::cout << fact.name << ": " << fact.value << '\n';
+  tell_facts(file, s);
   std::cout << "all: " << s.blocks.size() << " blocks, " << bytes << " bytes, " << misplaced << " misplaced\n"
             << "functions: " << functions.size() << '\n'
             << "named: " << named.by_debug_info << " by debug information, " << named.by_symbol_table
@@ -76,8 +82,12 @@ int main(int count, char** arguments) {
   if (count > 1 && std::strcmp(arguments[1], "rtm") == 0) return hw::rtm::available() ? 0 : 1;
   if (!programs::code_names::available()) return 77;
   const bool callers = count > 1 && std::strcmp(arguments[1], "callers") == 0;
+  const bool facts = count > 1 && std::strcmp(arguments[1], "facts") == 0;
+  const auto tell_what = callers ? tell_callers
+                         : facts ? static_cast<void (*)(const std::string&)>(tell_facts)
+                                 : tell;
   try {
-    for (int i = callers ? 2 : 1; i < count; ++i) callers ? tell_callers(arguments[i]) : tell(arguments[i]);
+    for (int i = callers || facts ? 2 : 1; i < count; ++i) tell_what(arguments[i]);
   } catch (const std::exception& e) {
     std::cout << e.what() << '\n';
     return 1;

@@ -5,7 +5,7 @@
 // Blocks that overlap would be left out of a snapshot: none is there twice, or has been freed.
 // WITH round: 1 | 2
 // RUN: LD_PRELOAD=%inspect ESPALIER_INSPECT_FILE=%%n %p
-// THEN: %tell *
+// THEN: %tell facts *
 // COUNT files: ^file:
 // COUNT whole: ^blocks left out: 0$
 // CHECK: whole == files > 5
@@ -16,7 +16,7 @@
 // CHECK: recorded_%round == recorded_1 > 4 * 3 * 40000
 // The peak is written beside the snapshots that are requested.
 // RUN: LD_PRELOAD=%inspect ESPALIER_INSPECT_FILE=%%n ESPALIER_INSPECT_PEAK=1 %p
-// THEN: rm peak; %tell *
+// THEN: rm peak; %tell facts *
 // COUNT files: ^file:
 // COUNT numbered: ^file: (\d+)$(?:\n(?!file: ).*)*?\nsnapshot: \1$
 // CHECK: numbered == files

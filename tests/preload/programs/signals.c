@@ -6,11 +6,11 @@
 // RUN: LD_PRELOAD=%inspect ESPALIER_INSPECT_FILE=%%n %p 40
 // THEN: ls
 // EXPECT 0: part
-// THEN: %tell $(ls | sort -n)
+// THEN: %tell facts $(ls | sort -n)
 // COUNT files: ^file:
 // COUNT by_signal: ^taken at: signal$
 // COUNT numbered: ^file: (\d+)$(?:\n(?!file: ).*)*?\nsnapshot: \1$
-// COUNT large: ^all: \d{3,} blocks
+// COUNT large: ^blocks: \d{3,}$
 // CHECK: 5 < files <= 41 and by_signal == files - 1 and numbered == files and large >= files - 2
 // THEN: %tell $(ls | sort -n | tail -1)
 // LINES: taken at: return from main | allocate 1 123
