@@ -210,10 +210,10 @@ void declare(CLI::App& verb, simulate_options& o) {
   option_group machine(verb, "Simulated machine");
   option_group measurement(verb, measurement_group);
   option_group results(verb, results_group);
-  machine.add_default(
-      "--machine", o.machine, "NAME",
-      "Machine to simulate: a name that --machines lists, or this for a model of this machine; NAME:no-COST: "
-      "without a cost of the model");
+  machine.add_default("--machine", o.machine, "NAME",
+                      "Machine to simulate: a name that --machines lists, or this for a model of this "
+                      "machine; NAME:no-PART or "
+                      "NAME:with-PART: without or with a part of the model");
   machine.add_flag("--machines", o.list_machines, "List the machines that can be simulated, and exit");
   machine.add_list(
       "--threads", o.threads, "N",

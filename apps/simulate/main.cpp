@@ -37,30 +37,31 @@ sim::machine_spec machine_named(const std::string& name) {
   throw usage_error(fmt::format("--machine {} is unknown; there are {}and this", name, known));
 }
 
-/// "e7_4850", or without costs of the model: "e7_4850:no-window".
+/// "e7_4850", or with and without parts of the model: "e7_4850:with-window:no-links".
 sim::machine_spec chosen_machine(const std::string& text) {
-  std::istringstream parts(text);
-  std::string part;
-  std::getline(parts, part, ':');
-  sim::machine_spec machine = machine_named(part);
-  while (std::getline(parts, part, ':')) {
+  std::istringstream words(text);
+  std::string word;
+  std::getline(words, word, ':');
+  sim::machine_spec machine = machine_named(word);
+  while (std::getline(words, word, ':')) {
     std::string known;
     bool found = false;
-    for (const sim::model_cost& cost : sim::model_costs()) {
-      sim::machine_spec without = machine;
-      if (!cost.leave_out(without)) continue;
-      known += fmt::format("{}no-{}", known.empty() ? "" : ", ", cost.name);
-      if (part != fmt::format("no-{}", cost.name)) continue;
+    for (const sim::model_part& part : sim::model_parts()) {
+      bool* const has = part.of(machine);
+      if (has == nullptr) continue;
+      const std::string change = fmt::format("{}-{}", *has ? "no" : "with", part.name);
+      known += (known.empty() ? "" : ", ") + change;
+      if (word != change) continue;
       found = true;
-      machine = without;
-      machine.name += ":" + part;
-      machine.description += fmt::format(" Without this cost: {}.", cost.what);
+      *has = !*has;
+      machine.name += ":" + word;
+      machine.description +=
+          fmt::format(" {}: {}.", *has ? "With this part" : "Without this part", part.what);
       break;
     }
     if (!found)
-      throw usage_error(fmt::format("--machine {}: there is no {}; {} can be simulated {}", text, part,
-                                    machine.name,
-                                    known.empty() ? "with all its costs only" : "with " + known));
+      throw usage_error(fmt::format("--machine {}: {} cannot be simulated with '{}', but with {}", text,
+                                    machine.name, word, known));
   }
   return machine;
 }

@@ -121,9 +121,10 @@ std::string machine_list() {
   const auto add = [&](const sim::machine_spec& m) {
     all +=
         fmt::format("{}  SIMULATED: {}\n", m.name, socket_text(m)) + app::wrapped(m.description, "  ", 100);
-    for (const sim::model_cost& cost : sim::model_costs())
-      if (sim::machine_spec without = m; cost.leave_out(without))
-        all += app::wrapped(fmt::format("{}:no-{}: without this cost: {}", m.name, cost.name, cost.what),
+    sim::machine_spec changed = m;
+    for (const sim::model_part& part : sim::model_parts())
+      if (const bool* const has = part.of(changed); has != nullptr)
+        all += app::wrapped(fmt::format("{}:{}-{}: {}", m.name, *has ? "no" : "with", part.name, part.what),
                             "    ", 100);
   };
   for (const sim::machine_spec& m : sim::presets()) add(m);
@@ -165,7 +166,8 @@ ordered_json latency_json(const sim::latency_spec& l) {
           {"fence", l.fence},
           {"l2_tlb", l.l2_tlb},
           {"page_walk", l.page_walk},
-          {"dram_occupancy", l.dram_occupancy}};
+          {"dram_occupancy", l.dram_occupancy},
+          {"link_occupancy", l.link_occupancy}};
 }
 
 ordered_json machine_json(const sim::machine_spec& m) {
@@ -189,6 +191,8 @@ ordered_json machine_json(const sim::machine_spec& m) {
               {"l2_holds_huge", m.tlb.l2_holds_huge}};
   j["latency_cycles"] = latency_json(m.latency);
   j["store_buffer"] = m.store_buffer;
+  j["links_queue"] = m.links_queue;
+  j["overlaps_loads"] = m.overlaps_loads;
   j["loads_in_flight"] = m.loads_in_flight;
   j["window_accesses"] = m.window_accesses;
   j["smt_factor"] = m.smt_factor;

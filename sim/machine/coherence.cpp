@@ -60,7 +60,7 @@ coherence::place coherence::others_of(unsigned core, std::uint32_t line) const n
 // Accesses a line that the core's private cache holds. The result's entry is null if it does not.
 coherence::result coherence::access_private(unsigned core, std::uint32_t line, bool write, counts& c) {
   const unsigned me = private_of(core);
-  result r{source::l1, reach::none, 0, nullptr};
+  result r{source::l1, reach::none, 0, 0, nullptr};
   // If the L1 holds the line, hit_l1 has already made it the latest used.
   cache::way* way = l1_[core].find(line);
   if (way == nullptr) {
@@ -97,7 +97,8 @@ coherence::result coherence::access_shared(unsigned core, std::uint32_t line, bo
   const unsigned me = private_of(core);
   expect(me, line);
   directory_entry& entry = directory_[line];
-  result r{source_of(entry, me, home), reach::none, 0, &entry};
+  result r{source_of(entry, me, home), reach::none, home, 0, &entry};
+  r.supplier = supplier_of(entry, r.from, home);
   // In the order of `source`; the private caches have counted their own.
   constexpr std::array<std::uint64_t counts::*, 9> counters{nullptr,
                                                             nullptr,
@@ -144,6 +145,13 @@ source coherence::source_of(const directory_entry& entry, unsigned me, unsigned 
   const bool at_home = entry.in_llc(home) || !(entry.sharers & of_socket_[home]).empty();
   const bool forwards = spec_.latency.remote_clean <= spec_.latency.remote_dram;
   return at_home || (forwards && held_elsewhere(entry, socket)) ? source::remote_clean : source::remote_dram;
+}
+
+// The home node's caches and memory serve what only they have, and what several others have.
+unsigned coherence::supplier_of(const directory_entry& entry, source from, unsigned home) const noexcept {
+  if (from == source::remote_modified || (from == source::remote_clean && entry.has_owner()))
+    return entry.has_owner() ? socket_of(entry.owner()) : entry.dirty_llc().value_or(home);
+  return home;
 }
 
 // Lets `me` read the line. An owner loses its ownership, and `me` becomes the owner if no other cache holds the line.

@@ -191,6 +191,8 @@ class coherence {
   struct result {
     source from;
     reach invalidated;
+    /// The socket that a line comes from, if it is another one.
+    unsigned supplier;
     /// Lines that prefetching fetched from DRAM of `home`.
     unsigned prefetched;
     /// The line's entry. The caller maintains its busy_until.
@@ -242,6 +244,7 @@ class coherence {
   result access_shared(unsigned core, std::uint32_t line, bool write, unsigned home, counts& c);
   void expect(unsigned me, std::uint32_t line) const noexcept;
   source source_of(const directory_entry& entry, unsigned me, unsigned home) const noexcept;
+  unsigned supplier_of(const directory_entry& entry, source from, unsigned home) const noexcept;
 
   void share(directory_entry& entry, std::uint32_t line, unsigned me, counts& c);
   reach take(directory_entry& entry, std::uint32_t line, unsigned me, source from, counts& c);

@@ -140,7 +140,8 @@ machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
       pages_(bytes_),
       tlbs_(spec.cores(), tlb(spec.tlb)),
       running_(spec.cores(), 0),
-      channels_busy_(spec.sockets, 0) {
+      channels_busy_(spec.sockets, 0),
+      links_busy_(std::size_t{spec.sockets} * spec.sockets, 0) {
   for (unsigned from = 0; from < beyond_l1_.size(); ++from) {
     const unsigned whole = spec_.latency.*latencies[from];
     beyond_l1_[from] = whole - std::min(whole, spec_.latency.l1);
@@ -149,13 +150,14 @@ machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
     sharing_[kind] = scaled(alone_[kind], spec_.smt_factor);
   for (unsigned i = 0; i < spec_.hardware_threads(); ++i) {
     const unsigned core = i / spec_.threads_per_core;
-    threads_.push_back({core,
-                        core / spec_.cores_per_socket,
-                        false,
-                        {},
-                        store_buffer(spec_.store_buffer),
-                        {},
-                        load_window(spec_.loads_in_flight, spec_.window_accesses)});
+    threads_.push_back(
+        {core,
+         core / spec_.cores_per_socket,
+         false,
+         {},
+         store_buffer(spec_.store_buffer),
+         {},
+         load_window(spec_.overlaps_loads ? spec_.loads_in_flight : 0, spec_.window_accesses)});
   }
 }
 
@@ -290,6 +292,13 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
   std::uint64_t start = std::max(now, r.entry->busy_until);
   const bool from_dram = r.from == source::local_dram || r.from == source::remote_dram;
   if (from_dram) start = std::max(start, channels_busy_[home]);
+  const bool remote =
+      r.from == source::remote_modified || r.from == source::remote_clean || r.from == source::remote_dram;
+  if (remote && spec_.links_queue && r.supplier != thread.socket) {
+    std::uint64_t& busy = links_busy_[std::size_t{r.supplier} * spec_.sockets + thread.socket];
+    start = std::max(start, busy);
+    busy = start + spec_.latency.link_occupancy;
+  }
   if (const unsigned fetched = r.prefetched + (from_dram ? 1 : 0); fetched != 0) {
     channels_busy_[home] =
         std::max(start, channels_busy_[home]) + std::uint64_t{fetched} * spec_.latency.dram_occupancy;

@@ -16,8 +16,8 @@
 // Contention. A transfer between caches, a fetch from DRAM and an invalidation keep the line busy until they are
 // complete; requests for it queue. Hits in the last-level cache wait for a busy line, but do not keep it busy.
 //
-// Not modelled: instruction fetches, page-table lines in the caches, out-of-order overlap of reads, the load of the
-// interconnect and of write-backs, differing distances between sockets.
+// Not modelled: instruction fetches, page-table lines in the caches, the load of write-backs and of messages without a
+// line, differing distances between sockets.
 
 #include <algorithm>
 #include <array>
@@ -308,6 +308,7 @@ class machine {
   std::vector<tlb> tlbs_;                     // by core
   std::vector<unsigned> running_;             // by core
   std::vector<std::uint64_t> channels_busy_;  // by NUMA node: until when
+  std::vector<std::uint64_t> links_busy_;     // by socket from which, and to which: likewise
   std::vector<thread_state> threads_;
 };
 

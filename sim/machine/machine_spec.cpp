@@ -36,7 +36,8 @@ void validate(const machine_spec& spec) {
   require(spec.latency.l1 <= spec.latency.l2 && spec.latency.l2 <= spec.latency.llc, spec,
           "latencies must not fall from l1 to l2 to llc");
   require(spec.store_buffer >= 1, spec, "store_buffer must be at least 1");
-  require(spec.loads_in_flight <= load_window::most_loads, spec, "loads_in_flight must be at most 16");
+  require(spec.loads_in_flight >= 1 && spec.loads_in_flight <= load_window::most_loads, spec,
+          "loads_in_flight must be 1 to 16");
   require(spec.smt_factor >= 1, spec, "smt_factor must be at least 1");
 }
 

@@ -42,6 +42,8 @@ struct latency_spec {
   unsigned page_walk = 0;
   /// How long one line occupies the memory channels of its NUMA node; 0 if bandwidth is not modelled.
   unsigned dram_occupancy = 0;
+  /// How long one line occupies what leads from one socket to another, in one direction; 0 likewise.
+  unsigned link_occupancy = 0;
   bool operator==(const latency_spec&) const = default;
 };
 
@@ -76,10 +78,13 @@ struct machine_spec : hw::cache_geometry {
   unsigned l1_tree_ways = 1;
   latency_spec latency{};
   unsigned store_buffer = 32;
-  /// Lines that loads of one core may have on their way at once, and how many accesses the core goes on beyond the oldest of
-  /// these loads; shared by its running threads. 0: a load that misses makes its thread wait.
-  unsigned loads_in_flight = 0;
-  unsigned window_accesses = 0;
+  /// Whether lines queue for the links between sockets.
+  bool links_queue = true;
+  /// Loads that miss overlap: so many lines of one core may be on their way at once, and it goes on for so many accesses beyond
+  /// the oldest of these loads. Its running threads share both. If not, a load that misses makes its thread wait.
+  bool overlaps_loads = false;
+  unsigned loads_in_flight = 10;
+  unsigned window_accesses = 32;
   /// Factor for the cost of work that does not wait, for each thread of a core with two or more running threads.
   double smt_factor = 1;
   std::optional<transactional_spec> transactions{};

@@ -138,8 +138,9 @@ machine_spec e7_4850() {
   add_costs(l, {.atomic = 20, .fence = 33, .l2_tlb = 7, .page_walk = 30, .dram_occupancy = 4});
   m.store_buffer = 32;
   m.smt_factor = 1.6;
-  // Ten line fill buffers and a window of 128 instructions, of which one in four is taken to access memory.
-  m.loads_in_flight = 10;
+  // A line is nine flits of 80 bits. QPI moves 6.4 GT/s over 20 lanes.
+  l.link_occupancy = 11;
+  // A window of 128 instructions, of which one in four is taken to access memory, and ten line fill buffers.
   m.window_accesses = 32;
   return m;
 }
@@ -158,8 +159,9 @@ machine_spec e5_2650_htm() {
   // [tsx15] written lines in the L1, read lines up to the L3, which includes the other caches
   m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
   m.l1_tree_ways = 8;  // [nano20] PLRU
-  // Ten line fill buffers and a window of 192 instructions, of which one in four is taken to access memory.
-  m.loads_in_flight = 10;
+  // Two QPI links of 9.6 GT/s.
+  m.latency.link_occupancy = 4;
+  // A window of 192 instructions, likewise.
   m.window_accesses = 48;
   return m;
 }
@@ -250,18 +252,16 @@ const machine_spec& preset(std::string_view name) {
   throw std::invalid_argument("no simulated machine \"" + std::string(name) + "\": there are " + known);
 }
 
-std::span<const model_cost> model_costs() {
+std::span<const model_part> model_parts() {
   static constexpr std::array all{
-      model_cost{"commit-wait", "a transaction commits when its core has all lines that it has written",
-                 [](machine_spec& m) {
-                   return m.transactions && std::exchange(m.transactions->commit_waits, false);
-                 }},
-      model_cost{"travel", "a request for a line ends another core's transaction when it reaches that core",
-                 [](machine_spec& m) {
-                   return m.transactions && std::exchange(m.transactions->requests_travel, false);
-                 }},
-      model_cost{"window", "loads that miss overlap, unless one follows the pointer that another has loaded",
-                 [](machine_spec& m) { return std::exchange(m.loads_in_flight, 0U) != 0; }},
+      model_part{"commit-wait", "a transaction commits when its core has all lines that it has written",
+                 [](machine_spec& m) { return m.transactions ? &m.transactions->commit_waits : nullptr; }},
+      model_part{"travel", "a request for a line ends another core's transaction when it reaches that core",
+                 [](machine_spec& m) { return m.transactions ? &m.transactions->requests_travel : nullptr; }},
+      model_part{"window", "loads that miss overlap, unless one follows the pointer that another has loaded",
+                 [](machine_spec& m) { return &m.overlaps_loads; }},
+      model_part{"links", "lines that go from one socket to another queue for the link between them",
+                 [](machine_spec& m) { return m.latency.link_occupancy != 0 ? &m.links_queue : nullptr; }},
   };
   return all;
 }

@@ -16,15 +16,15 @@ std::span<const machine_spec> presets();
 /// Throws std::invalid_argument that names the presets if none has this name.
 const machine_spec& preset(std::string_view name);
 
-/// A cost that a machine may be simulated without, so that a result can name the cost that it depends on.
-struct model_cost {
+/// A part of the model that a machine may be simulated with and without, so that a result can name what it depends on.
+struct model_part {
   std::string_view name;
   std::string_view what;
-  /// False if the machine does not have it.
-  bool (*leave_out)(machine_spec& machine);
+  /// Null if the machine cannot have it.
+  bool* (*of)(machine_spec& machine);
 };
-/// commit-wait, travel, window.
-std::span<const model_cost> model_costs();
+/// commit-wait, travel, window, links.
+std::span<const model_part> model_parts();
 
 /// Named "this": sockets, cores, threads and caches as in the topology, rounded up to the largest package and core if
 /// these differ. What a topology does not tell is a guess, and the description says so: clock, latencies, TLBs,

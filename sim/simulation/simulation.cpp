@@ -274,9 +274,9 @@ void simulation::before(const access& a) {
     for (std::uint64_t l = line; l <= last_line; ++l) spins_[me].note(l);
   }
   const std::uint64_t asked = clock - travelled + machine_.work(hardware, work_per_access);
-  clock = std::max(
-      clock, asked + machine_.access(hardware, asked, *where, a.bytes, touch_of(a.kind),
-                                     spec().loads_in_flight != 0 ? value_of(a) : load_window::no_address));
+  clock =
+      std::max(clock, asked + machine_.access(hardware, asked, *where, a.bytes, touch_of(a.kind),
+                                              spec().overlaps_loads ? value_of(a) : load_window::no_address));
   if (transactional != nullptr && !machine_.displaced().empty()) abort_displaced();
 }
 

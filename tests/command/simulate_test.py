@@ -27,8 +27,8 @@ class Refusals(SimulateTest):
     def test_mistakes(self) -> None:
         mistakes = {
             ("--machine", "pdp11"): "e7_4850",
-            ("--machine", "e7_4850:no-travel"): "there is no no-travel; e7_4850 can be simulated with no-window",
-            ("--machine", "haswell:no-window"): "haswell can be simulated with all its costs only",
+            ("--machine", "e7_4850:no-travel"): "'no-travel', but with with-window, no-links",
+            ("--machine", "i7_4770:no-window"): "i7_4770 cannot be simulated with 'no-window', but with no-commit-wait",
             ("--threads", "0"): "from 1 to 80",
             ("--threads", "81"): "from 1 to 80",
             ("--machine", "i7_4770", "--threads", "9"): "from 1 to 8 is possible on i7_4770",
@@ -90,11 +90,11 @@ class Words(SimulateTest):
         results = self.results("--maps", "ticket", "--machine", "i7_4770", *SMALL)
         self.assertEqual([b["threads"] for b in results["benchmarks"]], [1, 4, 8])
 
-    def test_a_machine_without_a_cost(self) -> None:
-        self.assertIn("    e7_4850:no-window: ", self.simulated("--machines").stdout)
+    def test_a_machine_with_another_part_of_the_model(self) -> None:
+        self.assertIn("    e7_4850:with-window: ", self.simulated("--machines").stdout)
         overlapping, waiting = (self.results("--maps", "olc_btree", "--machine", machine, "--threads", "1", *SMALL)
-                                for machine in ("e7_4850", "e7_4850:no-window"))
-        self.assertEqual(waiting["context"]["machine"]["name"], "e7_4850:no-window")
+                                for machine in ("e7_4850:with-window:no-links", "e7_4850"))
+        self.assertEqual(overlapping["context"]["machine"]["name"], "e7_4850:with-window:no-links")
         stalls = [r["benchmarks"][0]["counts"]["stall_cycles"] for r in (overlapping, waiting)]
         self.assertLess(stalls[0], stalls[1])
 

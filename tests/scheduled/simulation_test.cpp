@@ -465,7 +465,6 @@ TEST(simulation_transactions, a_thread_of_the_same_core_displaces_too) {
 /// Three threads of one socket on the machine, with what `change` does to it.
 sim::machine_spec transactional(void (*change)(sim::transactional_spec&)) {
   sim::machine_spec spec = sim::preset("e5_2650_htm");
-  spec.loads_in_flight = 0;
   change(*spec.transactions);
   return spec;
 }

@@ -451,6 +451,7 @@ void walking(machine_spec& m) {
 }
 void with_channels(machine_spec& m) { m.latency.dram_occupancy = 50; }
 void with_window(machine_spec& m) {
+  m.overlaps_loads = true;
   m.loads_in_flight = 2;
   m.window_accesses = 4;
 }
@@ -605,6 +606,10 @@ const std::vector<scene> timing{
     {"memory_channels_queue",
      "page:2=1 @0 0r0=180 1r64=50+180 @30 2r1=70+300 @0 3r128=180 @1000 0r2=180 1.queue_cycles=50",
      with_channels},
+    // Lines 0 and 1 lie in core 0, lines 64 and 65 in the memory of the other socket.
+    {"links_queue_by_direction",
+     "page:1=1 @0 0a0 0a1 @1000 2a0=20+196 2a1=20+30+196 0a64=20+296 0a65=20+30+296 2.queue_cycles=30",
+     [](machine_spec& m) { m.latency.link_occupancy = 30; }},
     {"prefetches_use_the_channel", "@0 0r0 0r2=100+180",
      [](machine_spec& m) {
        with_channels(m);
@@ -982,7 +987,8 @@ TEST(machine_presets, can_be_run) {
     machine m(spec, 1 << 20);
     const unsigned last = spec.hardware_threads() - 1;
     EXPECT_EQ(m.socket_of(last), spec.sockets - 1);
-    EXPECT_EQ(m.access(last, 0, 0, 8, touch::read), spec.latency.local_dram + spec.latency.page_walk);
+    EXPECT_EQ(m.access(last, 0, 0, 8, touch::atomic),
+              spec.latency.atomic + spec.latency.local_dram - spec.latency.l1 + spec.latency.page_walk);
     EXPECT_EQ(m.access(last, 1000, 0, 8, touch::read), spec.latency.l1);
   }
 }
