@@ -610,6 +610,11 @@ const std::vector<scene> timing{
     {"links_queue_by_direction",
      "page:1=1 @0 0a0 0a1 @1000 2a0=20+196 2a1=20+30+196 0a64=20+296 0a65=20+30+296 2.queue_cycles=30",
      [](machine_spec& m) { m.latency.link_occupancy = 30; }},
+    {"a_modified_line_comes_from_its_owner_not_from_its_home", "@0 2a0 @1000 4a0=20+196 4a2=20+296",
+     [](machine_spec& m) {
+       m.sockets = 3;
+       m.latency.link_occupancy = 30;
+     }},
     {"prefetches_use_the_channel", "@0 0r0 0r2=100+180",
      [](machine_spec& m) {
        with_channels(m);
