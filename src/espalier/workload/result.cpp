@@ -130,8 +130,9 @@ void add_runs(ordered_json& benchmarks, const measurement& m, std::size_t family
     j["repetition_index"] = i;
     j["threads"] = m.threads;
     j["iterations"] = r.operations;
-    j["real_time"] = r.wall_ns_per_operation();
-    j["cpu_time"] = r.cpu_ns_per_operation();
+    // A short run on a busy machine may have executed none.
+    j["real_time"] = r.operations > 0 ? ordered_json(r.wall_ns_per_operation()) : ordered_json(unavailable);
+    j["cpu_time"] = r.operations > 0 ? ordered_json(r.cpu_ns_per_operation()) : ordered_json(unavailable);
     j["time_unit"] = "ns";
     j["items_per_second"] = r.operations_per_second();
     add_subject(j, m);
@@ -146,7 +147,8 @@ void add_runs(ordered_json& benchmarks, const measurement& m, std::size_t family
 void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t family) {
   std::vector<double> real;
   real.reserve(m.runs.size());
-  for (const run_outcome& r : m.runs) real.push_back(r.wall_ns_per_operation());
+  for (const run_outcome& r : m.runs)
+    if (r.operations > 0) real.push_back(r.wall_ns_per_operation());
   const std::vector<double> cpu = m.cpu_ns_per_operation();
   using aggregate = std::optional<double> (*)(std::span<const double>);
   struct row {
@@ -171,7 +173,7 @@ void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t 
     j["aggregate_name"] = a.name;
     j["aggregate_unit"] = a.unit;
     j["iterations"] = m.runs.size();
-    j["real_time"] = a.of(real).value_or(0);
+    j["real_time"] = or_unavailable(a.of(real));
     j["cpu_time"] = a.of(cpu).value_or(0);
     j["time_unit"] = "ns";
     j["items_per_second"] = *throughput;
