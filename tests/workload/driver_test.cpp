@@ -495,7 +495,8 @@ TEST(to_json, a_run_without_operations_has_no_time) {
   measurement m;
   m.plan = make_plan({});
   m.runs.resize(2);
-  EXPECT_EQ(values_of("real_time", to_json({}, {m})).size(), 7U) << "of two runs, and five aggregates of their 0";
+  EXPECT_EQ(values_of("real_time", to_json({}, {m})).size(), 7U)
+      << "of two runs, and five aggregates of their 0";
   m.runs[1].operations = 10;
   m.runs[1].wall_ns = 100;
   EXPECT_EQ(values_of("real_time", to_json({}, {m})).size(), 3U) << "of a run; one time has no deviation";
