@@ -334,7 +334,7 @@ def main():
     verb = verbs.add_parser("run", help="run the built programs; 0 only if every mutant is killed")
     verb.add_argument("--programs", type=pathlib.Path, required=True, help="folder of the executables")
     verb.add_argument("--only", nargs="+", metavar="NAME", help="these mutants")
-    verb.add_argument("--rounds", type=int, default=48, help="in which a mutant has to be killed")
+    verb.add_argument("--rounds", type=int, default=100, help="in which a mutant has to be killed")
     verb.add_argument("--json", type=pathlib.Path, help="results into this file")
     verb.add_argument("--verbose", action="store_true", help="with the explorer's reports")
     verb.set_defaults(do=run)
