@@ -169,9 +169,8 @@ std::uint64_t machine::access(unsigned hardware_thread, std::uint64_t now, std::
   thread_state& thread = threads_[hardware_thread];
   std::uint64_t cycles = 0;
   if (thread.loads.exists()) {
-    cycles = kind == touch::atomic ? thread.loads.drain(now) : thread.loads.before(address, now);
-    thread.count.stall_cycles += cycles;
-    thread.count.cycles += cycles;
+    cycles =
+        stalled(thread, kind == touch::atomic ? thread.loads.drain(now) : thread.loads.before(address, now));
   }
   const std::uint32_t last = line_of(address + bytes - 1);
   std::uint32_t line = line_of(address);
@@ -246,12 +245,15 @@ std::uint64_t machine::load(thread_state& thread, std::uint64_t now, std::uint32
   return wait;
 }
 
+std::uint64_t machine::stalled(thread_state& thread, std::uint64_t cycles) noexcept {
+  thread.count.stall_cycles += cycles;
+  thread.count.cycles += cycles;
+  return cycles;
+}
+
 std::uint64_t machine::wait_for_loads(unsigned hardware_thread, std::uint64_t now) {
   thread_state& thread = threads_[hardware_thread];
-  const std::uint64_t stall = thread.loads.drain(now);
-  thread.count.stall_cycles += stall;
-  thread.count.cycles += stall;
-  return stall;
+  return stalled(thread, thread.loads.drain(now));
 }
 
 std::uint64_t machine::until_asked(unsigned hardware_thread, std::uint64_t now,
@@ -294,7 +296,7 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
   if (from_dram) start = std::max(start, channels_busy_[home]);
   const bool remote =
       r.from == source::remote_modified || r.from == source::remote_clean || r.from == source::remote_dram;
-  if (remote && spec_.links_queue && r.supplier != thread.socket) {
+  if (remote && spec_.links_queue) {
     std::uint64_t& busy = links_busy_[std::size_t{r.supplier} * spec_.sockets + thread.socket];
     start = std::max(start, busy);
     busy = start + spec_.latency.link_occupancy;
@@ -311,10 +313,7 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
 
 std::uint64_t machine::drain(unsigned hardware_thread, std::uint64_t now) {
   thread_state& thread = threads_[hardware_thread];
-  const std::uint64_t stall = std::max(thread.stores.drain(now), thread.loads.drain(now));
-  thread.count.stall_cycles += stall;
-  thread.count.cycles += stall;
-  return stall;
+  return stalled(thread, std::max(thread.stores.drain(now), thread.loads.drain(now)));
 }
 
 std::uint64_t machine::fence(unsigned hardware_thread, std::uint64_t now) {

@@ -286,6 +286,8 @@ class machine {
   /// The part of an access in one line; bit i of `bytes` stands for byte i of the line.
   std::uint64_t touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line, std::uint64_t bytes,
                            touch kind, std::uint64_t value);
+  /// Counts the cycles as ones in which the thread waits, and returns them.
+  static std::uint64_t stalled(thread_state& thread, std::uint64_t cycles) noexcept;
   /// How long the thread waits for a line that is there after `latency` cycles, or for a place in its window.
   static std::uint64_t load(thread_state& thread, std::uint64_t now, std::uint32_t line,
                             std::uint64_t latency, bool asked, std::uint64_t value);

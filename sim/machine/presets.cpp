@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 // Geometry is that of the papers' machine tables and of the processors' data sheets. Latencies are published
 // measurements of the same processor, or of a close relative where noted, in cycles of the preset's clock. Values

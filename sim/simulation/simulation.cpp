@@ -261,6 +261,7 @@ void simulation::before(const access& a) {
       if (transactions_.doomed(me)) {
         transactions_.meet(me, a);
         machine_.access(hardware, clock - travelled, *where, a.bytes, touch_of(a.kind));
+        abort_displaced();
       }
     }
     transactions_.on_access(me, a);
