@@ -145,7 +145,7 @@ ESPALIER_SCENE(epoch_races, purged, 10, 0.2) {
   s.thread("collector", [&] { w.domain.collect(); });
   s.at_end([&] {
     w.domain.collect();
-    require(!dying.called_after, "an entry of a purged owner is given back");
+    require(!dying.called_after, "an entry of a purged owner is reclaimed");
   });
 }
 

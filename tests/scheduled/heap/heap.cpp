@@ -85,8 +85,8 @@ struct tested_heaps {
 
   void expect_empty() {
     heaps.trim(nullptr);
-    require(heaps.count().used_blocks == 0, "a block that was given back is in use");
-    require(heaps.count().regions == 0, "a region without blocks is not given back");
+    require(heaps.count().used_blocks == 0, "a freed block counts as used");
+    require(heaps.count().regions == 0, "a region without blocks is not returned to the system");
     const span_pool::figures pool = heaps.commons().spans.count();
     require(pool.free_regions == pool.spans * span_pool::most_regions, "a region is double free");
   }
@@ -218,8 +218,8 @@ ESPALIER_SCENE(heap, cached_blocks_are_bounded, 1, 0.02) {
     for (const std::size_t region : {2U, 3U}) {
       for (const marked& block : all.held[region]) deallocate(mine, block);
     }
-    require(all.heaps.count().used_blocks == 0, "a block that was given back is in use");
-    require(all.heaps.count().regions <= before - 2, "regions are not given back");
+    require(all.heaps.count().used_blocks == 0, "a freed block counts as used");
+    require(all.heaps.count().regions <= before - 2, "empty regions are not returned to the system");
   });
   leave_at_end(s, all, {&mine});
 }

@@ -196,7 +196,7 @@ void batches_from_thread_to_thread(scene& s, block_source& source) {
     });
   }
   s.at_end([&] {
-    for (auto& b : blocks) require(b.load() == nullptr, "every block was given back");
+    for (auto& b : blocks) require(b.load() == nullptr, "a block was not freed");
     require_empty(source.usage());
   });
 }

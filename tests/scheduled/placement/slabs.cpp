@@ -91,7 +91,7 @@ ESPALIER_SCENE(slabs, beside, 50) {
     for (int n = 0; n < 4; ++n) held.of[3].push_back(source.allocate(near));
     all_different(held.all());
     for (void* block : held.all()) source.deallocate(block);
-    require(source.usage().blocks == 0, "blocks are left when all were given back");
+    require(source.usage().blocks == 0, "blocks are left when all were freed");
   });
 }
 
@@ -118,7 +118,7 @@ ESPALIER_SCENE(slabs, clusters_reused, 400, 8, {.strategies = {"pct:2", "pct:3",
     all_different(held.all());
     // Each slot is there: after all frees, as many blocks can be carved, less those that two threads cache.
     for (void* block : held.all()) source.deallocate(block);
-    require(source.usage().blocks == 0, "blocks are left when all were given back");
+    require(source.usage().blocks == 0, "blocks are left when all were freed");
     const std::uint64_t carved = source.usage().bytes_reserved;
     std::vector<void*> again;
     for (std::uint64_t n = 0; n < carved / (2 * half); ++n) {
@@ -170,13 +170,13 @@ ESPALIER_SCENE(slabs, freed_for_all, 50) {
     }
   });
   s.at_end([&a, carved] {
-    require(a.source.usage().blocks == 0, "blocks are left when all were given back");
+    require(a.source.usage().blocks == 0, "blocks are left when all were freed");
     // The third thread caches fewer than two batches.
     std::vector<void*> again;
     for (int n = 0; n < 6; ++n) again.push_back(a.source.allocate());
     all_different(again);
     require(a.source.usage().bytes_reserved <= carved + 3 * (std::uint64_t{32} << 10U),
-            "a block that was given back is not found again");
+            "a freed block is not found again");
     for (void* block : again) a.source.deallocate(block);
   });
 }
@@ -215,7 +215,7 @@ ESPALIER_SCENE(slabs, first_comers, 50) {
   for (const char* name : {"a", "b"}) {
     s.thread(name, [&] { source.deallocate(source.allocate(router), router); });
   }
-  s.at_end([&] { require(source.usage().blocks == 0, "blocks are left when all were given back"); });
+  s.at_end([&] { require(source.usage().blocks == 0, "blocks are left when all were freed"); });
 }
 
 }  // namespace
