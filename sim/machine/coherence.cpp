@@ -164,13 +164,13 @@ void coherence::share(directory_entry& entry, std::uint32_t line, unsigned me, c
       if (spec_.llc_inclusive && socket_of(owner) == socket)
         entry.set_dirty_llc(socket);
       else
-        ++c.writebacks;
+        write_back(line, socket_of(owner), c);
     }
     entry.clear_owner();
   }
   if (const std::optional<unsigned> dirty = entry.dirty_llc(); dirty && *dirty != socket) {
     entry.clear_dirty_llc();
-    ++c.writebacks;
+    write_back(line, *dirty, c);
   }
   if (entry.sharers.empty() && !held_elsewhere(entry, socket)) entry.set_owner(me);
   entry.sharers.add(me);
@@ -292,7 +292,7 @@ void coherence::evict_from_llc(unsigned socket, std::uint32_t line, counts& c) {
       entry.clear_owner();
     }
   }
-  c.writebacks += dirty ? 1 : 0;
+  if (dirty) write_back(line, socket, c);
 }
 
 void coherence::drop(unsigned private_cache, std::uint32_t line) {

@@ -174,6 +174,12 @@ struct displaced_line {
   bool operator==(const displaced_line&) const = default;
 };
 
+/// A modified line that returns from a socket to memory: another socket reads it, or it is evicted.
+struct returned_line {
+  std::uint32_t line;
+  unsigned socket;
+};
+
 /// How far a write had to reach to make its line writable.
 enum class reach : std::uint8_t { none, last_level, socket, sockets };
 
@@ -205,6 +211,7 @@ class coherence {
   template <class Home>
   result access(unsigned core, std::uint32_t line, bool write, Home home, counts& c) {
     directory_.prefetch(line);
+    returned_.clear();
     const result held = access_private(core, line, write, c);
     return held.entry == nullptr ? access_shared(core, line, write, home(), c) : held;
   }
@@ -226,6 +233,9 @@ class coherence {
   /// The lines displaced since the last clear, in order. Lines that another core took are not included.
   const std::vector<displaced_line>& displaced() const noexcept { return displaced_; }
   void clear_displaced() noexcept { displaced_.clear(); }
+
+  /// What the last access() has returned to memory.
+  const std::vector<returned_line>& returned() const noexcept { return returned_; }
 
   bool l1_has(unsigned core, std::uint32_t line) const { return l1_[core].contains(line); }
   bool l2_has(unsigned core, std::uint32_t line) const { return l2_[private_of(core)].contains(line); }
@@ -257,6 +267,10 @@ class coherence {
 
   void drop(unsigned private_cache, std::uint32_t line);
   void note_displaced(unsigned private_cache, std::uint32_t line);
+  void write_back(std::uint32_t line, unsigned socket, counts& c) {
+    returned_.push_back({line, socket});
+    ++c.writebacks;
+  }
   void drop_from_llc(directory_entry& entry, std::uint32_t line, unsigned socket);
   void forbid_writing(unsigned private_cache, std::uint32_t line);
   void settle_siblings(unsigned core, std::uint32_t line, bool write, counts& c);
@@ -273,6 +287,7 @@ class coherence {
   std::vector<private_cache_set> of_socket_;
   directory directory_;
   std::vector<displaced_line> displaced_;
+  std::vector<returned_line> returned_;
   std::uint64_t lines_;
 };
 

@@ -17,16 +17,12 @@ class load_window {
   /// No value: far above all addresses.
   static constexpr std::uint64_t no_address = std::uint64_t{1} << 62U;
 
-  /// At most `lines` lines are on their way at once, at most most_loads; an access waits for the loads that are more than
-  /// `reach` accesses before it.
-  load_window(unsigned lines, unsigned reach) noexcept
-      : all_lines_(lines), all_reach_(reach), lines_(lines), reach_(reach) {}
+  /// At most `lines` lines of a core are on their way at once, at most most_loads; an access waits for the loads that are
+  /// more than `reach` accesses before it.
+  load_window(unsigned lines, unsigned reach) noexcept : lines_(lines), all_reach_(reach), reach_(reach) {}
 
-  /// So many threads of the core are running, each with its share.
-  void share(unsigned threads) noexcept {
-    lines_ = std::max(all_lines_ / threads, all_lines_ == 0 ? 0U : 1U);
-    reach_ = all_reach_ / threads;
-  }
+  /// So many threads of the core are running: each has its part of the reach. Places for lines go to any thread.
+  void share(unsigned threads) noexcept { reach_ = all_reach_ / threads; }
 
   [[nodiscard]] bool exists() const noexcept { return lines_ != 0; }
   /// Whether any load is on its way; quick.
@@ -39,8 +35,8 @@ class load_window {
   /// The next access is to this address: how long it waits for loads that it needs, or that are too far back.
   std::uint64_t before(std::uint64_t address, std::uint64_t now) noexcept {
     ++accesses_;
-    if (!any(now)) return 0;
-    std::uint64_t until = now;
+    std::uint64_t until = address - hit_.value < pointer_reach ? std::max(now, hit_.arrival) : now;
+    if (!any(now)) return until - now;
     for (const load& l : loads_)
       if (l.arrival > until && (address - l.value < pointer_reach || accesses_ - l.number > reach_))
         until = l.arrival;
@@ -54,17 +50,27 @@ class load_window {
     return now;
   }
 
-  /// How long a load waits until another line may be asked for.
-  [[nodiscard]] std::uint64_t place(std::uint64_t now) const noexcept {
+  /// Lines that are on their way.
+  [[nodiscard]] unsigned lines(std::uint64_t now) const noexcept {
     if (!any(now)) return 0;
-    unsigned on_the_way = 0;
+    return static_cast<unsigned>(
+        std::ranges::count_if(loads_, [now](const load& l) { return l.asked && l.arrival > now; }));
+  }
+
+  /// How long a load waits until another line may be asked for; other threads of the core wait for `others`. A thread
+  /// without any waits for none of theirs.
+  [[nodiscard]] std::uint64_t place(std::uint64_t now, unsigned others) const noexcept {
+    const unsigned mine = lines(now);
+    if (mine == 0 || mine + others < lines_) return 0;
     std::uint64_t first = latest_;
-    for (const load& l : loads_) {
-      if (l.arrival <= now || !l.asked) continue;
-      ++on_the_way;
-      first = std::min(first, l.arrival);
-    }
-    return on_the_way < lines_ ? 0 : first - now;
+    for (const load& l : loads_)
+      if (l.asked && l.arrival > now) first = std::min(first, l.arrival);
+    return first - now;
+  }
+
+  /// A load that has hit: its value is there then.
+  void add_hit(std::uint64_t value, std::uint64_t arrival) noexcept {
+    hit_ = {.value = value, .arrival = arrival};
   }
 
   /// A load of a line that arrives then. `asked`: it has asked for the line itself. Forgets the oldest load.
@@ -87,11 +93,11 @@ class load_window {
     std::uint64_t arrival = 0;
     std::uint64_t number = 0;  // of accesses before it
   };
-  unsigned all_lines_;
-  unsigned all_reach_;
   unsigned lines_;
+  unsigned all_reach_;
   unsigned reach_;
   std::array<load, most_loads> loads_{};
+  load hit_;  // the latest
   std::size_t next_ = 0;
   std::uint64_t accesses_ = 0;
   std::uint64_t latest_ = 0;

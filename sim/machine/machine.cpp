@@ -56,6 +56,9 @@ std::uint64_t bytes_of_line(unsigned first, unsigned count) {
   return first + count >= line_bytes ? all : all & ~(~std::uint64_t{0} << (first + count));
 }
 
+/// What a load costs whose value nothing waits for.
+constexpr std::uint64_t issue_cycles = 1;
+
 std::uint64_t scaled(std::uint64_t cycles, double factor) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(cycles) * factor));
 }
@@ -134,7 +137,7 @@ machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
     : spec_(validated(spec)),
       bytes_(checked_size(address_space_bytes)),
       beyond_l1_{},
-      alone_{spec.latency.l1, spec.latency.store, spec.latency.atomic},
+      alone_{spec.overlaps_loads ? issue_cycles : spec.latency.l1, spec.latency.store, spec.latency.atomic},
       sharing_{},
       caches_(spec_, (bytes_ + line_bytes - 1) / line_bytes),
       pages_(bytes_),
@@ -154,6 +157,7 @@ machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
         {core,
          core / spec_.cores_per_socket,
          false,
+         0,
          {},
          store_buffer(spec_.store_buffer),
          {},
@@ -199,8 +203,10 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
       else
         thread.asked.add(line, bytes);
     }
-    if (thread.loads.any(now + stall)) [[unlikely]]
-      latency = std::max(latency, thread.loads.arrival_of(line, now + stall) - now - stall);
+    if (thread.loads.any(now + stall)) [[unlikely]] {
+      const std::uint64_t left = thread.loads.arrival_of(line, now + stall) - now - stall;
+      latency = std::max(latency, left - std::min<std::uint64_t>(left, spec_.latency.l1));
+    }
   } else {
     asked = true;
     const arrival f = fetch(thread, now + stall, line, write);
@@ -230,7 +236,8 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
       stall += latency;
       break;
   }
-  const base_costs& base = shares_core(thread) ? sharing_ : alone_;
+  const base_costs& base = shares_core(thread, now) ? sharing_ : alone_;
+  thread.waits_until = now + stall;
   const std::uint64_t cycles = base[static_cast<std::size_t>(kind)] + stall;
   c.stall_cycles += stall;
   c.cycles += cycles;
@@ -239,9 +246,17 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
 
 std::uint64_t machine::load(thread_state& thread, std::uint64_t now, std::uint32_t line,
                             std::uint64_t latency, bool asked, std::uint64_t value) {
-  if (latency == 0) return 0;
-  const std::uint64_t wait = asked ? thread.loads.place(now) : 0;
-  thread.loads.add(line, value, now + wait + latency, asked);
+  if (latency == 0) {
+    thread.loads.add_hit(value, now + spec_.latency.l1);
+    return 0;
+  }
+  std::uint64_t wait = 0;
+  if (asked) {
+    unsigned others = 0;
+    visit_beside(thread, [&](const thread_state& other) { others += other.loads.lines(now); });
+    wait = thread.loads.place(now, others);
+  }
+  thread.loads.add(line, value, now + wait + spec_.latency.l1 + latency, asked);
   return wait;
 }
 
@@ -299,16 +314,27 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
   if (remote && spec_.links_queue) {
     std::uint64_t& busy = links_busy_[std::size_t{r.supplier} * spec_.sockets + thread.socket];
     start = std::max(start, busy);
-    busy = start + spec_.latency.link_occupancy;
+    busy = std::max(now, busy) + spec_.latency.link_occupancy;
   }
   if (const unsigned fetched = r.prefetched + (from_dram ? 1 : 0); fetched != 0) {
     channels_busy_[home] =
-        std::max(start, channels_busy_[home]) + std::uint64_t{fetched} * spec_.latency.dram_occupancy;
+        std::max(now, channels_busy_[home]) + std::uint64_t{fetched} * spec_.latency.dram_occupancy;
   }
+  for (const returned_line& returned : caches_.returned()) carry_home(returned, now);
   const bool keeps_busy = r.invalidated != reach::none || r.from > source::llc;
   if (keeps_busy) r.entry->busy_until = start + latency;
   thread.count.queue_cycles += start - now;
   return {start - now + latency, r.from == source::l1 ? 0 : start - now + there};
+}
+
+void machine::carry_home(const returned_line& returned, std::uint64_t now) {
+  if (!spec_.write_backs_queue) return;
+  const unsigned home = pages_.home(std::uint64_t{returned.line} * line_bytes).value_or(returned.socket);
+  if (home != returned.socket && spec_.links_queue) {
+    std::uint64_t& busy = links_busy_[std::size_t{returned.socket} * spec_.sockets + home];
+    busy = std::max(now, busy) + spec_.latency.link_occupancy;
+  }
+  channels_busy_[home] = std::max(now, channels_busy_[home]) + spec_.latency.dram_occupancy;
 }
 
 std::uint64_t machine::drain(unsigned hardware_thread, std::uint64_t now) {
@@ -317,15 +343,22 @@ std::uint64_t machine::drain(unsigned hardware_thread, std::uint64_t now) {
 }
 
 std::uint64_t machine::fence(unsigned hardware_thread, std::uint64_t now) {
-  const std::uint64_t instruction = work(hardware_thread, spec_.latency.fence);
+  const std::uint64_t instruction = work(hardware_thread, now, spec_.latency.fence);
   counts& count = threads_[hardware_thread].count;
   ++count.fences;
   count.cycles += instruction;
   return drain(hardware_thread, now) + instruction;
 }
 
-std::uint64_t machine::work(unsigned hardware_thread, std::uint64_t cycles) const noexcept {
-  return shares_core(threads_[hardware_thread]) ? scaled(cycles, spec_.smt_factor) : cycles;
+std::uint64_t machine::work(unsigned hardware_thread, std::uint64_t now,
+                            std::uint64_t cycles) const noexcept {
+  return shares_core(threads_[hardware_thread], now) ? scaled(cycles, spec_.smt_factor) : cycles;
+}
+
+bool machine::another_executes(const thread_state& thread, std::uint64_t now) const noexcept {
+  bool executes = false;
+  visit_beside(thread, [&](const thread_state& other) { executes |= other.waits_until <= now; });
+  return executes;
 }
 
 void machine::set_running(unsigned hardware_thread, bool running) noexcept {

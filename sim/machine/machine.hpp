@@ -11,13 +11,14 @@
 // read of bytes of that line which the thread has not stored waits until the line arrives. An atomic read-modify-write
 // drains the store buffer, then takes the whole latency of its line and `latency.atomic`. A TLB miss adds to each. Work
 // that waits for nothing (the L1 part of a read, the store, the atomic) is scaled by `smt_factor` while another thread
-// of the core is running.
+// of the core is running. Where loads overlap, a read takes one cycle, and what needs it waits (load_window.hpp).
 //
 // Contention. A transfer between caches, a fetch from DRAM and an invalidation keep the line busy until they are
-// complete; requests for it queue. Hits in the last-level cache wait for a busy line, but do not keep it busy.
+// complete; requests for it queue. Hits in the last-level cache wait for a busy line, but do not keep it busy. A link and a
+// memory channel serve requests in the order in which they are made: one that waits for its line keeps no other one waiting.
 //
-// Not modelled: instruction fetches, page-table lines in the caches, the load of write-backs and of messages without a
-// line, differing distances between sockets.
+// Not modelled: instruction fetches, page-table lines in the caches, the load of messages without a line, differing
+// distances between sockets.
 
 #include <algorithm>
 #include <array>
@@ -231,7 +232,13 @@ class machine {
   std::uint64_t fence(unsigned hardware_thread, std::uint64_t now);
 
   /// The cycles that `cycles` of computation take on this thread, given what runs beside it on its core.
-  std::uint64_t work(unsigned hardware_thread, std::uint64_t cycles) const noexcept;
+  std::uint64_t work(unsigned hardware_thread, std::uint64_t now, std::uint64_t cycles) const noexcept;
+
+  /// The thread executes nothing until then, or its next access.
+  static constexpr std::uint64_t without_end = ~std::uint64_t{0};
+  void waits(unsigned hardware_thread, std::uint64_t until) noexcept {
+    threads_[hardware_thread].waits_until = until;
+  }
 
   /// States whether a hardware thread has work to do; initially none has.
   void set_running(unsigned hardware_thread, bool running) noexcept;
@@ -270,6 +277,7 @@ class machine {
     unsigned core;
     unsigned socket;
     bool running = false;
+    std::uint64_t waits_until = 0;
     counts count{};
     store_buffer stores;
     lines_on_the_way asked{};
@@ -281,7 +289,11 @@ class machine {
   static std::uint32_t line_of(std::uint64_t address) noexcept {
     return static_cast<std::uint32_t>(address / line_bytes);
   }
-  bool shares_core(const thread_state& thread) const noexcept { return running_[thread.core] > 1; }
+  /// Whether another thread of its core executes at that time.
+  bool shares_core(const thread_state& thread, std::uint64_t now) const noexcept {
+    return running_[thread.core] > 1 && (!spec_.waiting_frees_core || another_executes(thread, now));
+  }
+  bool another_executes(const thread_state& thread, std::uint64_t now) const noexcept;
 
   /// The part of an access in one line; bit i of `bytes` stands for byte i of the line.
   std::uint64_t touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line, std::uint64_t bytes,
@@ -289,8 +301,15 @@ class machine {
   /// Counts the cycles as ones in which the thread waits, and returns them.
   static std::uint64_t stalled(thread_state& thread, std::uint64_t cycles) noexcept;
   /// How long the thread waits for a line that is there after `latency` cycles, or for a place in its window.
-  static std::uint64_t load(thread_state& thread, std::uint64_t now, std::uint32_t line,
-                            std::uint64_t latency, bool asked, std::uint64_t value);
+  std::uint64_t load(thread_state& thread, std::uint64_t now, std::uint32_t line, std::uint64_t latency,
+                     bool asked, std::uint64_t value);
+  /// Calls visitor(other) for the other running threads of its core.
+  template <class Visitor>
+  void visit_beside(const thread_state& thread, Visitor visitor) const {
+    const unsigned first = thread.core * spec_.threads_per_core;
+    for (unsigned i = first; i < first + spec_.threads_per_core; ++i)
+      if (&threads_[i] != &thread && threads_[i].running) visitor(threads_[i]);
+  }
   std::uint64_t translate(thread_state& thread, std::uint32_t line);
   /// Cycles in excess of an L1 hit: until the line is usable for this access, and until its bytes arrive.
   struct arrival {
@@ -298,6 +317,8 @@ class machine {
     std::uint64_t there;
   };
   arrival fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write);
+  /// A modified line occupies the way to its memory, and its memory; no thread waits for that.
+  void carry_home(const returned_line& returned, std::uint64_t now);
   void require_inside(std::uint64_t address, std::uint64_t bytes) const;
 
   machine_spec spec_;

@@ -80,6 +80,8 @@ struct machine_spec : hw::cache_geometry {
   unsigned store_buffer = 32;
   /// Whether lines queue for the links between sockets.
   bool links_queue = true;
+  /// Whether modified lines that return to memory occupy links and memory channels, as lines that are fetched do.
+  bool write_backs_queue = false;
   /// Loads that miss overlap: so many lines of one core may be on their way at once, and it goes on for so many accesses beyond
   /// the oldest of these loads. Its running threads share both. If not, a load that misses makes its thread wait.
   bool overlaps_loads = false;
@@ -87,6 +89,8 @@ struct machine_spec : hw::cache_geometry {
   unsigned window_accesses = 32;
   /// Factor for the cost of work that does not wait, for each thread of a core with two or more running threads.
   double smt_factor = 1;
+  /// A thread that waits, for memory or in a loop, slows the other threads of its core no longer.
+  bool waiting_frees_core = false;
   std::optional<transactional_spec> transactions{};
 
   unsigned cores() const noexcept { return sockets * cores_per_socket; }

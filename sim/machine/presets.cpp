@@ -10,7 +10,7 @@
 // Geometry is that of the papers' machine tables and of the processors' data sheets. Latencies are published
 // measurements of the same processor, or of a close relative where noted, in cycles of the preset's clock. Values
 // marked "estimate" follow from their neighbours. Memory occupancy is 64 bytes divided by the peak bandwidth of a NUMA
-// node's channels. Atomic, fence and TLB costs follow Agner Fog's instruction tables and microarchitecture guide,
+// node's channels, or by what was measured. Atomic, fence and TLB costs follow Agner Fog's instruction tables and microarchitecture guide,
 // rounded.
 //
 //   [7cpu]   7-cpu.com, pages Haswell and Westmere
@@ -19,6 +19,8 @@
 //   [icpp15] Molka, Hackenberg, Schoene, Nagel: Cache Coherence Protocol and Memory Performance of the Intel
 //            Haswell-EP Architecture, ICPP 2015 (Xeon E5-2680 v3 at 2.5 GHz, times in ns)
 //   [mlc]    Intel: Memory Latencies on Intel Xeon Processor E5-4600 and E7-4800 product families, 2014
+//   [at3648] AnandTech 3648: Xeon 7500 and Dell's R810 (2010), two X7560 with the memory of the E7: triad 29 GB/s, of which
+//            stores fetch another third
 //   [at2978] AnandTech 2978: AMD's 12-core Magny-Cours Opteron 6174 (2010)
 //   [lostc]  LostCircuits: AMD's FX-8150 Zambezi, Bulldozer in Action (2011)
 //   [c2c]    core-to-core-latency of N. Viennot (i5-4590, Haswell: 21 ns; Xeon 8375C, Ice Lake: 51 ns)
@@ -134,13 +136,16 @@ machine_spec e7_4850() {
   l.remote_dram = 396;          // [mlc] 198 ns
   l.local_invalidation = 116;   // [sosp13] Xeon, store to a shared line, same die
   l.remote_invalidation = 318;  // [sosp13] Xeon, store to a shared line, one hop
-  add_costs(l, {.atomic = 20, .fence = 33, .l2_tlb = 7, .page_walk = 30, .dram_occupancy = 4});
+  add_costs(l, {.atomic = 20, .fence = 33, .l2_tlb = 7, .page_walk = 30, .dram_occupancy = 7});  // [at3648]
   m.store_buffer = 32;
   m.smt_factor = 1.6;
   // A line is nine flits of 80 bits. QPI moves 6.4 GT/s over 20 lanes.
   l.link_occupancy = 11;
-  // A window of 128 instructions, of which one in four is taken to access memory, and ten line fill buffers.
-  m.window_accesses = 32;
+  // Ten line fill buffers and a load buffer of 48 entries.
+  m.overlaps_loads = true;
+  m.window_accesses = 48;
+  m.write_backs_queue = true;
+  m.waiting_frees_core = true;
   return m;
 }
 
@@ -160,8 +165,8 @@ machine_spec e5_2650_htm() {
   m.l1_tree_ways = 8;  // [nano20] PLRU
   // Two QPI links of 9.6 GT/s.
   m.latency.link_occupancy = 4;
-  // A window of 192 instructions, likewise.
-  m.window_accesses = 48;
+  // A load buffer of 72 entries.
+  m.window_accesses = 72;
   return m;
 }
 
@@ -259,6 +264,10 @@ std::span<const model_part> model_parts() {
                  [](machine_spec& m) { return m.transactions ? &m.transactions->requests_travel : nullptr; }},
       model_part{"window", "loads that miss overlap, unless one follows the pointer that another has loaded",
                  [](machine_spec& m) { return &m.overlaps_loads; }},
+      model_part{"write-backs", "modified lines that return to memory occupy links and memory channels",
+                 [](machine_spec& m) { return &m.write_backs_queue; }},
+      model_part{"smt", "a thread that waits slows the other threads of its core no longer",
+                 [](machine_spec& m) { return m.threads_per_core > 1 ? &m.waiting_frees_core : nullptr; }},
       model_part{"links", "lines that go from one socket to another queue for the link between them",
                  [](machine_spec& m) { return m.latency.link_occupancy != 0 ? &m.links_queue : nullptr; }},
   };

@@ -140,6 +140,7 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
 unsigned simulation::finished(unsigned id) {
   ended_[id] = true;
   if (timed_) {
+    machine_.waits(hardware_thread_[id], machine::without_end);
     queue_.remove(id);
     return take_next();
   }
@@ -196,6 +197,7 @@ bool simulation::goes_round(spin& turn, std::uint64_t now) noexcept {
 void simulation::sleep() {
   const unsigned me = fibers_.current();
   sleepers_.push_back(me);
+  machine_.waits(hardware_thread_[me], machine::without_end);
   const unsigned next = take_next();
   if (next != me) fibers_.switch_to(next);
 }
@@ -274,7 +276,7 @@ void simulation::before(const access& a) {
   } else {
     for (std::uint64_t l = line; l <= last_line; ++l) spins_[me].note(l);
   }
-  const std::uint64_t asked = clock - travelled + machine_.work(hardware, work_per_access);
+  const std::uint64_t asked = clock - travelled + machine_.work(hardware, clock - travelled, work_per_access);
   clock =
       std::max(clock, asked + machine_.access(hardware, asked, *where, a.bytes, touch_of(a.kind),
                                               spec().overlaps_loads ? value_of(a) : load_window::no_address));
@@ -306,7 +308,7 @@ void simulation::step(transaction_step what, const void*) {
   const std::uint64_t cycles = what == transaction_step::begin    ? begin_cycles
                                : what == transaction_step::commit ? commit_cycles
                                                                   : abort_cycles;
-  clock_[me] += machine_.work(hardware_thread_[me], cycles);
+  clock_[me] += machine_.work(hardware_thread_[me], clock_[me], cycles);
 }
 
 void simulation::wait(bool long_wait) {
@@ -314,6 +316,7 @@ void simulation::wait(bool long_wait) {
   const unsigned me = fibers_.current();
   clock_[me] += machine_.wait_for_loads(hardware_thread_[me], clock_[me]);
   clock_[me] += long_wait ? long_wait_cycles : short_wait_cycles;
+  machine_.waits(hardware_thread_[me], clock_[me]);
   if (goes_round(spins_[me], clock_[me]))
     sleep();
   else
@@ -333,6 +336,7 @@ void simulation::sleep_on(const void* word) {
   clock_[me] += long_wait_cycles;
   spins_[me] = {};
   blocked_.push_back({me, word});
+  machine_.waits(hardware_thread_[me], machine::without_end);
   const unsigned next = take_next();
   if (next == fibers::none) fibers_.leave();
   fibers_.switch_to(next);

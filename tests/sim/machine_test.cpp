@@ -450,6 +450,10 @@ void walking(machine_spec& m) {
   m.latency.page_walk = 25;
 }
 void with_channels(machine_spec& m) { m.latency.dram_occupancy = 50; }
+void with_write_backs(machine_spec& m) {
+  with_channels(m);
+  m.write_backs_queue = true;
+}
 void with_window(machine_spec& m) {
   m.overlaps_loads = true;
   m.loads_in_flight = 2;
@@ -610,6 +614,18 @@ const std::vector<scene> timing{
     {"links_queue_by_direction",
      "page:1=1 @0 0a0 0a1 @1000 2a0=20+196 2a1=20+30+196 0a64=20+296 0a65=20+30+296 2.queue_cycles=30",
      [](machine_spec& m) { m.latency.link_occupancy = 30; }},
+    // The request of core 0 for line 0 waits for the line, and the link from socket 1 meanwhile carries line 1.
+    {"a_request_that_waits_for_its_line_leaves_the_link_to_others",
+     "@0 0a0 2a1 @1000 2a0=20+196 0a0=20+2*196 0a1=20+30+196",
+     [](machine_spec& m) { m.latency.link_occupancy = 30; }},
+    {"a_modified_line_that_is_read_elsewhere_occupies_its_memory",
+     "@0 0a0 @1000 2r0=200 2.writebacks=1 1r2=50+180", with_write_backs},
+    {"and_the_link_to_its_memory", "page:1=1 @0 0a64 0a1 @1000 2r64=200 2a1=20+60+196",
+     [](machine_spec& m) {
+       m.latency.link_occupancy = 30;
+       m.write_backs_queue = true;
+     }},
+    {"one_that_is_written_elsewhere_occupies_nothing", "@0 0a0 @1000 2a0=20+196 1r2=180", with_write_backs},
     {"a_modified_line_comes_from_its_owner_not_from_its_home", "@0 2a0 @1000 4a0=20+196 4a2=20+296",
      [](machine_spec& m) {
        m.sockets = 3;
@@ -641,20 +657,22 @@ INSTANTIATE_TEST_SUITE_P(timing, machine_access, testing::ValuesIn(timing), name
 // Loads that miss overlap: two lines at once, and four accesses beyond the oldest. Line 8 is a hit from the start.
 const std::vector<scene> window{
     {"loads_overlap_and_the_third_waits_for_a_place",
-     "@0 0r0=4 @4 0r1=4 @8 0r2=4+168 0.reads=3 0.stall_cycles=168", with_window},
+     "@0 0r0=1 @4 0r1=1 @8 0r2=1+172 0.reads=3 0.stall_cycles=172", with_window},
     {"without_one_each_waits", "@0 0r0=180 @180 0r1=180"},
     // Line 4 lies below the address, and line 100 is another object.
-    {"what_follows_a_pointer_waits_for_it", "@0 0r0->5=4 @4 0r4=4 @8 0r5=4+168 @1000 0r1->5=4 @1004 0r100=4",
+    {"what_follows_a_pointer_waits_for_it", "@0 0r0->5=1 @4 0r4=1 @8 0r5=1+172 @1000 0r1->5=1 @1004 0r100=1",
      with_window},
-    {"a_field_is_below_its_objects_end", "@0 0r0->5=4 @4 0r68=4+172 @1000 0r1->5=4 @1004 0r69=4",
+    {"what_follows_a_pointer_waits_for_a_hit_too",
+     "0r8 0r5 @200000 0r8->5=1 @200001 0r5=1+3 @200010 0r8->5=1 @200014 0r5=1", with_window},
+    {"a_field_is_below_its_objects_end", "@0 0r0->5=1 @4 0r68=1+176 @1000 0r1->5=1 @1004 0r69=1",
      with_window},
-    {"another_word_of_a_line_on_its_way_comes_with_it", "@0 0r0=4 @4 0r0+8->5=4 @8 0r5=4+168", with_window},
+    {"another_word_of_a_line_on_its_way_comes_with_it", "@0 0r0=1 @4 0r0+8->5=1 @8 0r5=1+172", with_window},
     {"the_window_reaches_so_far_and_no_farther",
-     "0r8 @200000 0r0=4 @200004 0r8=4 @200008 0r8=4 @200012 0r8=4 @200016 0r8=4 @200020 0r8=4+156",
+     "0r8 @200000 0r0=1 @200004 0r8=1 @200008 0r8=1 @200012 0r8=1 @200016 0r8=1 @200020 0r8=1+160",
      with_window},
-    {"an_atomic_waits_for_the_loads_before_it", "0a8 @200000 0r0=4 @200010 0a8=20+166", with_window},
-    {"a_fence_waits_for_the_loads_before_it", "@0 0r0=4 @10 0f=166+30", with_window},
-    {"a_store_is_seen_after_the_loads_before_it", "0w8 @200000 0r0=4 @200010 0w8=1 @200020 1a8=20+156+76",
+    {"an_atomic_waits_for_the_loads_before_it", "0a8 @200000 0r0=1 @200010 0a8=20+170", with_window},
+    {"a_fence_waits_for_the_loads_before_it", "@0 0r0=1 @10 0f=170+30", with_window},
+    {"a_store_is_seen_after_the_loads_before_it", "0w8 @200000 0r0=1 @200010 0w8=1 @200020 1a8=20+160+76",
      with_window},
     {"a_store_is_seen_at_once_where_no_load_is_on_its_way", "0w8 @200010 0w8=1 @200020 1a8=20+76",
      with_window},
@@ -669,8 +687,29 @@ TEST(machine_window, is_shared_by_the_threads_of_a_core) {
   m.set_page(0, tiny_bytes, {.huge = false, .numa_node = 0});
   m.set_running(0, true);
   m.set_running(1, true);
-  EXPECT_EQ(m.access(0, 0, 0, 8, touch::read), 6u);
-  EXPECT_EQ(m.access(0, 6, 64, 8, touch::read), 6u + 170u);
+  EXPECT_EQ(m.access(0, 0, 0, 8, touch::read), 2u);
+  EXPECT_EQ(m.access(1, 0, 128, 8, touch::read), 2u);
+  EXPECT_EQ(m.access(0, 6, 64, 8, touch::read), 2u + 174u) << "both lines are on their way";
+  EXPECT_EQ(m.access(1, 400, 192, 8, touch::read), 2u);
+  EXPECT_EQ(m.access(1, 406, 256, 8, touch::read), 2u) << "the other thread waits for no line then";
+}
+
+TEST(machine_smt, a_thread_that_waits_leaves_its_core_to_the_other) {
+  machine_spec spec = tiny_spec();
+  spec.threads_per_core = 2;
+  spec.waiting_frees_core = true;
+  machine m(spec, tiny_bytes);
+  m.set_page(0, tiny_bytes, {.huge = false, .numa_node = 0});
+  m.set_running(0, true);
+  m.set_running(1, true);
+  m.access(0, 0, 0, 8, touch::read);
+  EXPECT_EQ(m.access(1, 1000, 64, 8, touch::read), 6u + 176u) << "the other executes";
+  EXPECT_EQ(m.access(0, 1100, 0, 8, touch::read), 4u) << "the other waits for its line until 1176";
+  EXPECT_EQ(m.access(0, 1176, 0, 8, touch::read), 6u);
+  EXPECT_EQ(m.work(0, 1176, 10), 15u);
+  m.waits(1, 2000);
+  EXPECT_EQ(m.work(0, 1999, 10), 10u) << "it waits in a loop";
+  EXPECT_EQ(m.work(0, 2000, 10), 15u);
 }
 
 // Where pages lie, and what a TLB holds.
@@ -767,11 +806,11 @@ TEST(machine_threads, that_share_a_core_slow_each_other) {
   m.set_running(0, true);
   m.set_running(0, true);
   EXPECT_EQ(m.access(0, 1000, 0, 8, touch::read), 4u);
-  EXPECT_EQ(m.work(0, 100), 100u);
+  EXPECT_EQ(m.work(0, 0, 100), 100u);
   m.set_running(1, true);
   EXPECT_EQ(m.access(0, 2000, 0, 8, touch::read), 6u);
-  EXPECT_EQ(m.work(0, 100), 150u);
-  EXPECT_EQ(m.work(2, 100), 100u);
+  EXPECT_EQ(m.work(0, 0, 100), 150u);
+  EXPECT_EQ(m.work(2, 0, 100), 100u);
   EXPECT_EQ(m.fence(0, 3000), 45u);
   // What is waited for takes as long as before.
   EXPECT_EQ(m.access(0, 4000, 64, 8, touch::read), 6u + 176);
@@ -994,7 +1033,7 @@ TEST(machine_presets, can_be_run) {
     EXPECT_EQ(m.socket_of(last), spec.sockets - 1);
     EXPECT_EQ(m.access(last, 0, 0, 8, touch::atomic),
               spec.latency.atomic + spec.latency.local_dram - spec.latency.l1 + spec.latency.page_walk);
-    EXPECT_EQ(m.access(last, 1000, 0, 8, touch::read), spec.latency.l1);
+    EXPECT_EQ(m.access(last, 1000, 0, 8, touch::read), spec.overlaps_loads ? 1 : spec.latency.l1);
   }
 }
 
