@@ -25,7 +25,8 @@ inline constexpr const char* papers_machine = "e7_4850";
 
 // The techniques. Trees have the names of their maps besides.
 inline constexpr const char* mcs = "MCS";
-inline constexpr const char* mcs_node_local = "MCS, node local";
+/// With pages on all NUMA nodes in turn; else they are where one thread has prepared them, as by default on the paper's machine.
+inline constexpr const char* mcs_interleaved = "MCS, interleaved";
 inline constexpr const char* delegated = "DPS";
 inline constexpr const char* asynchronous = "DPS, 2 in flight";
 inline constexpr const char* served_1 = "ffwd-s1";

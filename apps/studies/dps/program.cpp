@@ -40,15 +40,14 @@ class computation {
   [[nodiscard]] std::uint64_t writes() const { return 0; }
 };
 
-/// Objects in separate pages, so that each lies on the NUMA node that touches it first.
+/// Objects one after the other. A page lies on the NUMA node that touches it first.
 class objects {
  public:
   explicit objects(const program_shape& shape)
       : lines_(shape.lines),
         locked_(shape.how != technique::served),
-        object_bytes_(hw::whole_pages(lines_ * hw::cache_line_bytes)),
         locks_((shape.objects + shape.partitions - 1) / shape.partitions),
-        pages_(hw::map_pages(locks_.size() * object_bytes_)) {}
+        pages_(hw::map_pages(hw::whole_pages(locks_.size() * lines_ * hw::cache_line_bytes))) {}
 
   void settle(const thread_role& role, step_feed& /*feed*/) {
     for (std::size_t at = role.rank * hw::page_size(); at < pages_.size();
@@ -62,20 +61,19 @@ class objects {
 
   [[nodiscard]] std::uint64_t writes() const {
     std::uint64_t sum = 0;
-    for (std::uint64_t o = 0; o < locks_.size(); ++o) {
-      for (std::uint64_t i = 0; i < lines_; ++i) sum += line(o, i);
-    }
+    for (std::uint64_t i = 0; i < locks_.size() * lines_; ++i) sum += first_word(i);
     return sum;
   }
 
  private:
-  /// The first word of a line.
-  [[nodiscard]] std::uint64_t& line(std::uint64_t object, std::uint64_t i) const {
-    return *reinterpret_cast<std::uint64_t*>(pages_.data() + object * object_bytes_ +
-                                             i * hw::cache_line_bytes);
+  [[nodiscard]] std::uint64_t& first_word(std::uint64_t line) const {
+    return *reinterpret_cast<std::uint64_t*>(pages_.data() + line * hw::cache_line_bytes);
   }
   void write_all(std::uint64_t object) noexcept {
-    for (std::uint64_t i = 0; i < lines_; ++i) ++line(object, i);
+    constexpr std::size_t words = hw::cache_line_bytes / sizeof(std::uint64_t);
+    std::uint64_t* const first = &first_word(object * lines_);
+    const std::uint64_t* const end = first + lines_ * words;
+    for (std::uint64_t* word = first; word != end; word += words) ++*word;
   }
   void operate(std::uint64_t object) noexcept {
     if (!locked_) return write_all(object);
@@ -88,7 +86,6 @@ class objects {
 
   std::uint64_t lines_;
   bool locked_;
-  std::size_t object_bytes_;
   std::vector<hw::padded<mcs_lock>> locks_;
   hw::page_run pages_;
 };

@@ -79,10 +79,10 @@ placed_program in_localities(const sim::machine_spec& machine, unsigned threads)
 }
 
 /// All threads prepare the structure, so that its pages alternate between their NUMA nodes; or the first does.
-placed_program in_one(unsigned threads, bool node_local) {
+placed_program in_one(unsigned threads, bool interleaved) {
   placed_program placed;
   placed.shape.roles.resize(threads);
-  const unsigned members = node_local ? 1 : threads;
+  const unsigned members = interleaved ? threads : 1;
   for (unsigned thread = 0; thread < members; ++thread)
     placed.shape.roles[thread] = {.rank = thread, .members = members};
   placed.used.assign(threads, true);
@@ -229,7 +229,7 @@ std::optional<placed_program> placed_for(const sim::machine_spec& machine, const
   if (how == delegated) return chosen(in_localities(machine, threads), technique::delegated);
   if (how == asynchronous) return chosen(in_localities(machine, threads), technique::asynchronous);
   if (how == partitioned) return chosen(in_localities(machine, threads), technique::partitioned);
-  return chosen(in_one(threads, how == mcs_node_local), technique::shared);
+  return chosen(in_one(threads, how != mcs), technique::shared);
 }
 
 /// Throws std::logic_error if an operation was lost.
