@@ -266,7 +266,7 @@ TEST(cache_geometry, sets_are_numbered_without_gaps) {
   EXPECT_LT(*seen.rbegin(), cache.all_sets());
 }
 
-// Their sizes are those of the simulated machines (tests/sim/machine_test.cpp).
+// Their sizes are those of the simulated machines (tests/scheduled/machine_test.cpp).
 TEST(cache_geometry, machines_of_the_papers_have_names_of_their_own) {
   std::set<std::string> names;
   for (const cache_geometry& g : cache_geometries()) {

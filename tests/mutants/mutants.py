@@ -26,6 +26,9 @@ The mutants of a table are sought by the program of scenes (tests/scheduled) tha
 A battery is one program, of which --mutant chooses the bug (switches.py). A mutant that cannot be chosen so, such
 as one that changes a signature, is a program by itself.
 
+The simulator's mutants are sought by programs of tests, not of scenes (machine, simulation): `scene` is a part of the names
+of the tests that run, once each.
+
 Verbs: list, generate (overlays into the build folder), run (each mutant in a process of its own).
 
 A mutant is killed by a failure that the explorer reports, by a crash, or by a schedule without an end: the explorer

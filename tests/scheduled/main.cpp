@@ -202,6 +202,41 @@ explored explore_rounds(std::uint64_t rounds, round_options round) {
   return sum;
 }
 
+/// What the first test that fails says.
+class first_failure final : public ::testing::EmptyTestEventListener {
+ public:
+  explicit first_failure(explored& found) : found_(found) {}
+
+  void OnTestStart(const ::testing::TestInfo& test) override {
+    ++found_.schedules;
+    running_ = std::string(test.test_suite_name()) + '.' + test.name();
+  }
+  void OnTestPartResult(const ::testing::TestPartResult& part) override {
+    if (!part.failed() || !found_.text.empty()) return;
+    found_.scene = running_;
+    found_.text = std::string("a requirement does not hold: ") + part.message();
+  }
+
+ private:
+  explored& found_;
+  std::string running_;
+};
+
+/// Of a program without scenes: its tests, which need no schedules, or those of this name.
+explored run_tests(const std::string& only) {
+  explored found;
+  int none = 1;
+  char name[] = "tests";
+  char* arguments[] = {name, nullptr};
+  ::testing::InitGoogleTest(&none, arguments);
+  GTEST_FLAG_SET(filter, only.empty() ? "*" : '*' + only + '*');
+  GTEST_FLAG_SET(fail_fast, true);
+  ::testing::UnitTest::GetInstance()->listeners().Append(new first_failure(found));
+  const bool failed = RUN_ALL_TESTS() != 0;
+  if (failed && found.text.empty()) found.text = "a requirement does not hold outside of the tests";
+  return found;
+}
+
 std::string as_json(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -231,9 +266,14 @@ int seek_mutant(int argc, char** argv) {
     if (option == "--scene") round.only = value;
     if (option == "--wide") round.wide = std::string_view(value) == "1";
   }
-  mutants::most_questions = 3'000'000;
   mutants::was_reached = mutants::chosen_mutant == 0;
-  const explored found = explore_rounds(rounds, std::move(round));
+  explored found;
+  if (all_for_mutants().empty()) {
+    found = run_tests(round.only);
+  } else {
+    mutants::most_questions = 3'000'000;
+    found = explore_rounds(rounds, std::move(round));
+  }
   const bool passed = found.text.empty();
   std::cout << "{\"passed\": " << (passed ? "true" : "false") << ", \"schedules\": " << found.schedules
             << ", \"reached\": " << (mutants::was_reached ? "true" : "false")

@@ -65,6 +65,11 @@ function(espalier_plant target program row)
   endif()
   target_sources(${target} PRIVATE ${edited_${row}})
   set_source_files_properties(${edited_${row}} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  # The simulator is not a program that it simulates.
+  set(of_the_simulator ${edited_${row}})
+  list(FILTER of_the_simulator INCLUDE REGEX "/overlays/${row}/sim/")
+  set_source_files_properties(${of_the_simulator} PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -fno-sanitize=thread)
   target_include_directories(${target} BEFORE PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/overlays/${row}")
   target_compile_options(${target} PRIVATE -w)  # a mutant may leave a variable unused
   espalier_label_target(mutants ${target})

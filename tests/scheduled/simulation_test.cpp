@@ -527,11 +527,14 @@ TEST(simulation_transactions, a_request_that_arrives_after_the_commit_ends_nothi
   EXPECT_FALSE(committed_beside_a_reader(travels, commit - 3 * way));
 }
 
-/// Thread 1 asks for the line of thread 0 in a transaction, and loses that while its request is on the way.
+/// Thread 1 asks for the line of thread 0 in a transaction, which thread 2 ends: before it asks, while its request is on the
+/// way, or too late.
 TEST(simulation_transactions, a_request_cannot_be_called_back) {
   const sim::machine_spec spec = transactional([](sim::transactional_spec&) {});
   const std::uint64_t way = spec.latency.local_transfer / 2;
-  for (const bool loses : {false, true}) {
+  std::set<std::array<bool, 2>> seen;
+  for (std::uint64_t later = 0; later <= 4 * way; later += way / 4) {
+    SCOPED_TRACE(later);
     simulation s(spec, 3);
     in_simulation<std::array<padded_word, 2>> words(s);
     std::array<bool, 2> committed{};
@@ -547,15 +550,17 @@ TEST(simulation_transactions, a_request_cannot_be_called_back) {
                          sim::spend(2000);
                          static_cast<void>((*all)[0].value.load());
                        }).committed;
-      } else if (loses) {
-        sim::spend(2000 + spec.latency.local_dram - way / 2);
+      } else {
+        sim::spend(2000 + spec.latency.local_dram - 3 * way + later);
         (*all)[1].value = 1;
       }
     });
-    EXPECT_FALSE(committed[0]);
-    EXPECT_EQ(committed[1], !loses);
-    EXPECT_EQ(r.transactions.aborted(), loses ? 2U : 1U);
+    const bool asked = s.machine().l1_holds(1, simulated(&(*words)[0]));
+    EXPECT_EQ(committed[0], !asked);
+    EXPECT_EQ(r.transactions.aborted(), (asked ? 1U : 0U) + (committed[1] ? 0U : 1U));
+    seen.insert({committed[1], asked});
   }
+  EXPECT_EQ(seen, (std::set<std::array<bool, 2>>{{false, false}, {false, true}, {true, true}}));
 }
 
 // Waiting.
