@@ -692,6 +692,11 @@ TEST(machine_window, is_shared_by_the_threads_of_a_core) {
   EXPECT_EQ(m.access(0, 6, 64, 8, touch::read), 2u + 174u) << "both lines are on their way";
   EXPECT_EQ(m.access(1, 400, 192, 8, touch::read), 2u);
   EXPECT_EQ(m.access(1, 406, 256, 8, touch::read), 2u) << "the other thread waits for no line then";
+  // Each thread goes on for two accesses, half of four.
+  EXPECT_EQ(m.access(0, 1000, 320, 8, touch::read), 2u);
+  EXPECT_EQ(m.access(0, 1010, 0, 8, touch::read), 2u);
+  EXPECT_EQ(m.access(0, 1020, 0, 8, touch::read), 2u);
+  EXPECT_EQ(m.access(0, 1030, 0, 8, touch::read), 2u + 150u);
 }
 
 TEST(machine_smt, a_thread_that_waits_leaves_its_core_to_the_other) {
