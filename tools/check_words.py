@@ -8,6 +8,7 @@ Other code, strings and text between backticks are left alone, so that a name ma
 import ast
 import bisect
 import dataclasses
+import functools
 import io
 import pathlib
 import re
@@ -138,10 +139,15 @@ def paragraphs(lines: list[Line]) -> Iterator[list[Line]]:
         yield part
 
 
+@functools.cache
+def advice_on(name: str) -> list[str]:
+    """The parts of a name are its words. Most names occur often."""
+    return [one.advice for one in NAME_RULES if one.pattern.search(name.replace("_", " "))]
+
+
 def name_faults(text: str) -> list[tuple[int, str, str]]:
-    """The parts of a name are its words."""
-    return [(number, name[0], one.advice) for number, line in enumerate(blank(text, CPP).splitlines(), start=1)
-            for name in NAME.finditer(line) for one in NAME_RULES if one.pattern.search(name[0].replace("_", " "))]
+    return [(number, name[0], advice) for number, line in enumerate(blank(text, CPP).splitlines(), start=1)
+            for name in NAME.finditer(line) for advice in advice_on(name[0])]
 
 
 def faults_of(path: pathlib.Path, name: str, names_only: bool = False) -> list[str]:
