@@ -682,27 +682,35 @@ ESPALIER_SCENE(cache, sizes_take_each_others_memory, alone()) {
   });
 }
 
-/// Of small entries, for which the table grows beyond what the limit has left.
-struct crowded_cache : keeping_cache {
-  crowded_cache() {
-    fill();
-    first = count();
-    erase_one_in(1);
-    fill();
-    second = count();
-    erase_one_in(2);
-    fill();
-    third = count();
+/// Its keys are numbers.
+struct full_of_numbers : keeping_cache {
+  /// Returns how many there was room for.
+  int fill(std::size_t bytes) {
+    const int before = next;
+    while (store(c, std::to_string(next), bytes, 'v').outcome == cache_outcome::done) ++next;
+    return next - before;
   }
-  void fill() {
-    while (store(c, std::to_string(next), 250, 'v').outcome == cache_outcome::done) ++next;
-  }
-  void erase_one_in(int n) {
-    for (int i = 0; i < next; i += n) sim::erase(c, std::to_string(i));
+  template <class Goes>
+  void erase_if(Goes&& goes) {
+    for (int i = 0; i < next; ++i)
+      if (goes(i)) sim::erase(c, std::to_string(i));
   }
   [[nodiscard]] std::uint64_t count() { return c.statistics().entries; }
 
   int next = 0;
+};
+
+struct crowded_cache : full_of_numbers {
+  crowded_cache() {
+    fill(250);
+    first = count();
+    erase_if([](int) { return true; });
+    fill(250);
+    second = count();
+    erase_if([](int i) { return i % 2 == 0; });
+    fill(250);
+    third = count();
+  }
   std::uint64_t first = 0;
   std::uint64_t second = 0;
   std::uint64_t third = 0;
@@ -713,6 +721,24 @@ ESPALIER_SCENE(cache, what_was_erased_leaves_room, alone()) {
   s.thread("one", [&crowded] {
     require(crowded.second >= crowded.first * 9 / 10, "what was erased makes room");
     require(crowded.third >= crowded.first * 9 / 10, "what was erased here and there makes room");
+  });
+}
+
+/// Many small entries after few large ones, of which some stay: the table grows beyond what the limit has left.
+struct refilled_cache : full_of_numbers {
+  refilled_cache() {
+    large = fill(1000);
+    erase_if([](int i) { return i % 8 != 0; });
+    small = fill(1);
+  }
+  int large = 0;
+  int small = 0;
+};
+
+ESPALIER_SCENE(cache, copies_beyond_the_limit, alone()) {
+  auto& refilled = s.make<refilled_cache>();
+  s.thread("one", [&refilled] {
+    require(refilled.small >= refilled.large * 10, "what was erased makes room for small entries");
   });
 }
 
