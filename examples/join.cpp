@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <espalier/ordered_map.hpp>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace {

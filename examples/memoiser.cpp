@@ -8,12 +8,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <espalier/cache/cache.hpp>
 #include <string>
 #include <thread>
-#include <utility>
 
 namespace {
 

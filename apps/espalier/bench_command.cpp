@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -12,7 +10,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/map_choice.hpp"

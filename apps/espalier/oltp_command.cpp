@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 #include "apps/espalier/recorded_program.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <thread>
 

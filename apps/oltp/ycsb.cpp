@@ -3,12 +3,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <mutex>
 #include <queue>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "apps/oltp/benchmark.hpp"

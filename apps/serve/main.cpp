@@ -28,7 +28,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/option_checks.hpp"

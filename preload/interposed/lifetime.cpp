@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstring>
 
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/output.hpp"

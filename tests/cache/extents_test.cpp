@@ -7,7 +7,6 @@
 #include <cstring>
 #include <map>
 #include <random>
-#include <vector>
 
 #include "espalier/hw/pages.hpp"
 

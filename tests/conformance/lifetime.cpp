@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
-#include <limits>
 #include <thread>
 
 #include "support/environment.hpp"

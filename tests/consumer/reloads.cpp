@@ -5,7 +5,6 @@
 #include <fstream>
 #include <limits>
 #include <semaphore>
-#include <string>
 #include <thread>
 
 // Opens and closes two plug-ins that contain the maps, in turns, and each time ends a thread that has used them after they

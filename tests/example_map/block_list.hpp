@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/map_concept.hpp"

@@ -1,7 +1,6 @@
 // What must not compile, and what the compiler says then: refused_test.py compiles this file, and compares each comment
 // with the errors of the lines behind it.
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

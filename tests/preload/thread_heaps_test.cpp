@@ -2,13 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <set>
 #include <thread>
 #include <vector>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <sstream>
 #include <stdexcept>
 #include <string>

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "apps/studies/malloc_tsx/allocation_models.hpp"
 #include "espalier/measure/statistics.hpp"
 

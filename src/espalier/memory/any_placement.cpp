@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 #include <stdexcept>
-#include <type_traits>
 
 #include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/clustered.hpp"

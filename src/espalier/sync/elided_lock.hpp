@@ -11,7 +11,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/htm.hpp"

@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <exception>
-#include <latch>
-#include <limits>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <thread>

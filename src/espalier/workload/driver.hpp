@@ -8,7 +8,6 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "espalier/catalog/any_map.hpp"
 #include "espalier/catalog/codec.hpp"

@@ -5,8 +5,6 @@
 //
 // A key is a number of 64 bits. A string is the address of its view, which listed_string_codec reads.
 
-#include <array>
-#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <string>
 
 #include "espalier/sync/optimistic_lock.hpp"
 #include "espalier/sync/version_lock.hpp"
