@@ -6,14 +6,12 @@
 // definition allocates or frees without malloc or free is recorded here. Nothing needs the C++ library: a program
 // without it does not call these.
 
-#include <malloc.h>
 #include <stdlib.h>
 
 #include <atomic>
 #include <cstddef>
 
 #include "preload/interposed/process.hpp"
-#include "preload/kernel/pages.hpp"
 #include "preload/next/bootstrap.hpp"
 #include "preload/next/next_malloc.hpp"
 #include "preload/next/next_operator.hpp"
@@ -37,19 +35,28 @@ __attribute__((noinline)) void record_block(const next_malloc& of, void* block, 
   this_thread.latest_block = block;
 }
 
+// What the functions that pass requests on call.
+
+inline std::size_t requested(std::size_t bytes, std::size_t) noexcept { return bytes; }
+
 /// Records the block that an allocating function got, for the caller of the function that contains this call.
-__attribute__((always_inline)) inline void* recorded(const next_malloc& of, void* block,
+__attribute__((always_inline)) inline void* obtained(const next_malloc& of, void* block,
                                                      std::size_t asked) noexcept {
   if (block != nullptr && recorder_listens()) record_block(of, block, asked, caller_of_this());
   return block;
 }
 
-/// The same where the block may come through malloc, which then has recorded it.
+/// operator delete has removed the block from the record already.
+inline void freeing(void* block) noexcept {
+  if (block != this_thread.going_block && process_recorder.listens()) process_recorder.freeing(block);
+}
+
+/// As obtained(), where the block may come through malloc, which then has recorded it.
 __attribute__((always_inline)) inline void* recorded_unless_passed_on(void* block,
                                                                       std::size_t asked) noexcept {
   if (block == this_thread.latest_block) return block;
   const next_malloc* const of = next();
-  return of == nullptr ? block : recorded(*of, block, asked);
+  return of == nullptr ? block : obtained(*of, block, asked);
 }
 
 /// `call` is the next function that resizes the block.
@@ -70,7 +77,7 @@ __attribute__((always_inline)) inline void* resized_by_realloc(const next_malloc
                                                                std::size_t bytes) noexcept {
   if (old != nullptr && bootstrap.contains(old)) {
     void* const block = moved_from_bootstrap(to, old, bytes);
-    return to == nullptr ? block : recorded(*to, block, bytes);
+    return to == nullptr ? block : obtained(*to, block, bytes);
   }
   if (to == nullptr) return from_bootstrap(bytes);
   return resized(old, bytes, [=] { return to->realloc(old, bytes); });
@@ -120,30 +127,17 @@ class next_operator {
 }  // namespace
 }  // namespace espalier::preload
 
+#include "preload/next/passing_functions.hpp"
+
 using namespace espalier::preload;
 
 #pragma GCC visibility push(default)
 extern "C" {
 
-void* malloc(std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  if (to == nullptr) return from_bootstrap(bytes);
-  return recorded(*to, to->malloc(bytes), bytes);
-}
-
 void* calloc(std::size_t count, std::size_t size) noexcept {
   const next_malloc* const to = next();
   if (to == nullptr) return array_from_bootstrap(count, size);
-  return recorded(*to, to->calloc(count, size), count * size);
-}
-
-void free(void* block) noexcept {
-  if (block == nullptr || bootstrap.contains(block)) return;
-  const next_malloc* const to = next();
-  if (to == nullptr) return;
-  // operator delete has removed the block from the record already.
-  if (block != this_thread.going_block && process_recorder.listens()) process_recorder.freeing(block);
-  to->free(block);
+  return obtained(*to, to->calloc(count, size), count * size);
 }
 
 void* realloc(void* old, std::size_t bytes) noexcept { return resized_by_realloc(next(), old, bytes); }
@@ -155,44 +149,6 @@ void* reallocarray(void* old, std::size_t count, std::size_t size) noexcept {
   if (to == nullptr || to->reallocarray == nullptr || (old != nullptr && bootstrap.contains(old)))
     return resized_by_realloc(to, old, bytes);
   return resized(old, bytes, [=] { return to->reallocarray(old, count, size); });
-}
-
-int posix_memalign(void** block, std::size_t align, std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  if (to == nullptr) return aligned_from_bootstrap(block, align, bytes);
-  const int failure = to->posix_memalign(block, align, bytes);
-  if (failure == 0) recorded(*to, *block, bytes);
-  return failure;
-}
-
-void* aligned_alloc(std::size_t align, std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  if (to == nullptr) return from_bootstrap(bytes, align);
-  return recorded(*to, to->aligned_alloc(align, bytes), bytes);
-}
-
-void* memalign(std::size_t align, std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  if (to == nullptr) return from_bootstrap(bytes, align);
-  return recorded(*to, to->memalign(align, bytes), bytes);
-}
-
-void* valloc(std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  if (to == nullptr) return from_bootstrap(bytes, page_bytes);
-  return recorded(*to, to->valloc(bytes), bytes);
-}
-
-void* pvalloc(std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  if (to == nullptr) return pages_from_bootstrap(bytes);
-  return recorded(*to, to->pvalloc(bytes), bytes);
-}
-
-std::size_t malloc_usable_size(void* block) noexcept {
-  if (block != nullptr && bootstrap.contains(block)) return bootstrap.bytes(block);
-  const next_malloc* const to = next();
-  return to == nullptr || to->malloc_usable_size == nullptr ? 0 : to->malloc_usable_size(block);
 }
 
 #define ESPALIER_NEW(label, parameters, arguments)                  \

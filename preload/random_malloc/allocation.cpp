@@ -2,7 +2,6 @@
 // not use the malloc family's names, such as operator new of jemalloc, get what they ask for.
 
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@
 #include "espalier/measure/random.hpp"
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/output.hpp"
-#include "preload/kernel/pages.hpp"
 #include "preload/kernel/saved_errno.hpp"
 #include "preload/next/bootstrap.hpp"
 #include "preload/next/next_malloc.hpp"
@@ -68,12 +66,12 @@ __attribute__((noinline)) void begin(char** environment) noexcept {
       counts_at_end.begin();
     });
   }
-  // order: begin (release) -> request (acquire)
+  // order: begin (release) -> requested (acquire)
   begun.store(beginning::done, std::memory_order_release);
 }
 
 /// The size to request. Until the C library has its environment, that is the program's own.
-std::size_t request(std::size_t bytes, std::size_t align = 1) noexcept {
+std::size_t requested(std::size_t bytes, std::size_t align = 1) noexcept {
   if (begun.load(std::memory_order_acquire) != beginning::done) [[unlikely]] {
     if (environ != nullptr) begin(environ);
     if (begun.load(std::memory_order_acquire) != beginning::done) return bytes;
@@ -96,11 +94,14 @@ void* resized(void* old, std::size_t bytes) noexcept {
   const next_malloc* const to = next();
   if (to == nullptr && old == nullptr) return from_bootstrap(bytes);
   if (old != nullptr && bootstrap.contains(old))
-    return moved_from_bootstrap(to, old, to == nullptr ? bytes : request(bytes));
+    return moved_from_bootstrap(to, old, to == nullptr ? bytes : requested(bytes));
   if (to == nullptr) return out_of_memory();
   // realloc to zero bytes frees the block.
-  return to->realloc(old, old != nullptr && bytes == 0 ? 0 : request(bytes));
+  return to->realloc(old, old != nullptr && bytes == 0 ? 0 : requested(bytes));
 }
+
+void* obtained(const next_malloc&, void* block, std::size_t) noexcept { return block; }
+void freeing(void*) noexcept {}
 
 __attribute__((constructor)) void begin_with_library(int, char**, char** environment) { begin(environment); }
 
@@ -129,13 +130,10 @@ void process_ends(const char*) noexcept {
 
 }  // namespace espalier::preload
 
+#include "preload/next/passing_functions.hpp"
+
 #pragma GCC visibility push(default)
 extern "C" {
-
-void* malloc(std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  return to == nullptr ? from_bootstrap(bytes) : to->malloc(request(bytes));
-}
 
 void* calloc(std::size_t count, std::size_t size) noexcept {
   const next_malloc* const to = next();
@@ -143,12 +141,7 @@ void* calloc(std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;
   // The result of a failure is left to the next allocator.
   if (__builtin_mul_overflow(count, size, &bytes)) return to->calloc(count, size);
-  return to->calloc(1, request(bytes));
-}
-
-void free(void* block) noexcept {
-  if (block == nullptr || bootstrap.contains(block)) return;
-  if (const next_malloc* const to = next()) to->free(block);
+  return to->calloc(1, requested(bytes));
 }
 
 void* realloc(void* old, std::size_t bytes) noexcept { return resized(old, bytes); }
@@ -156,40 +149,6 @@ void* realloc(void* old, std::size_t bytes) noexcept { return resized(old, bytes
 void* reallocarray(void* old, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;
   return __builtin_mul_overflow(count, size, &bytes) ? out_of_memory() : resized(old, bytes);
-}
-
-int posix_memalign(void** block, std::size_t align, std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  return to == nullptr ? aligned_from_bootstrap(block, align, bytes)
-                       : to->posix_memalign(block, align, request(bytes, align));
-}
-
-void* aligned_alloc(std::size_t align, std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  return to == nullptr ? from_bootstrap(bytes, align) : to->aligned_alloc(align, request(bytes, align));
-}
-
-void* memalign(std::size_t align, std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  return to == nullptr ? from_bootstrap(bytes, align) : to->memalign(align, request(bytes, align));
-}
-
-// Blocks that begin a page begin in one cache set, whatever is added.
-
-void* valloc(std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  return to == nullptr ? from_bootstrap(bytes, page_bytes) : to->valloc(bytes);
-}
-
-void* pvalloc(std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  return to == nullptr ? pages_from_bootstrap(bytes) : to->pvalloc(bytes);
-}
-
-std::size_t malloc_usable_size(void* block) noexcept {
-  if (block != nullptr && bootstrap.contains(block)) return bootstrap.bytes(block);
-  const next_malloc* const to = next();
-  return to == nullptr || to->malloc_usable_size == nullptr ? 0 : to->malloc_usable_size(block);
 }
 
 // The next allocator was asked for other sizes than these functions of C23 and jemalloc would pass on.
