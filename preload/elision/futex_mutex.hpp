@@ -99,9 +99,8 @@ void acquire(mutex_words mutex, int owner) noexcept;
 [[nodiscard]] bool try_acquire(mutex_words mutex, int owner) noexcept;
 void release(mutex_words mutex) noexcept;
 
-/// Waits until a moment of CLOCK_REALTIME or CLOCK_MONOTONIC. 0; ETIMEDOUT; EINVAL for another clock, or where it
-/// would have to wait and the moment is invalid. With a moment in the past it still takes a free mutex. errno is
-/// preserved.
+/// Waits until a moment of CLOCK_REALTIME or CLOCK_MONOTONIC. 0; ETIMEDOUT; EINVAL for another clock, or where it would
+/// have to wait and the moment is invalid. With a moment in the past it still takes a free mutex. errno is preserved.
 [[nodiscard]] int acquire_until(mutex_words mutex, int owner, clockid_t clock,
                                 const timespec& moment) noexcept;
 

@@ -6,8 +6,7 @@
 
 #include "espalier/memory/parts/index_class.hpp"
 
-// Maps sizes to classes by tables, and addresses to blocks without a division: a fast form of
-// memory/parts/index_class.
+// Maps sizes to classes by tables, and addresses to blocks without a division: a fast form of memory/parts/index_class.
 
 namespace espalier::preload {
 
@@ -50,8 +49,7 @@ struct block_geometry {
             reciprocal::of(group_bytes)};
   }
 
-  /// The start of the block that contains an offset of a run. In a line left out, that of the block before
-  /// it.
+  /// The start of the block that contains an offset of a run. In a line left out, that of the block before it.
   [[nodiscard]] constexpr std::size_t start_of(std::size_t offset) const noexcept {
     const std::size_t before = punctuated ? by_group.divide(offset) * group_bytes : 0;
     const std::size_t in_group = by_stride.divide(offset - before);

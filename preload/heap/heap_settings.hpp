@@ -14,9 +14,8 @@ struct heap_settings {
   bool stats = false;
 };
 
-/// Reads ESPALIER_MALLOC_* from an environment, which may be null. A setting with a wrong value keeps its
-/// default, and complain(line) is called with a line, without line end, that says what is valid. Allocates
-/// nothing.
+/// Reads ESPALIER_MALLOC_* from an environment, which may be null. A setting with a wrong value keeps its default, and
+/// complain(line) is called with a line, without line end, that says what is valid. Allocates nothing.
 void read_heap_settings(char* const* environment, heap_settings& to, void (*complain)(const char*)) noexcept;
 
 }  // namespace espalier::preload

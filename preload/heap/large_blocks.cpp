@@ -35,9 +35,8 @@ std::size_t usable_from(std::uintptr_t begin, std::size_t bytes) noexcept {
   return rounded_up(begin + bytes, page_bytes) - begin;
 }
 
-/// Bytes to map for a block that begins `begin` bytes after the base: as few as suffice, but the whole unit
-/// in which the block begins. A partly mapped unit is not in the registry, for it may contain foreign
-/// mappings.
+/// Bytes to map for a block that begins `begin` bytes after the base: as few as suffice, but the whole unit in which
+/// the block begins. A partly mapped unit is not in the registry, for it may contain foreign mappings.
 std::size_t mapped_for(std::size_t begin, std::size_t bytes) noexcept {
   return std::max(rounded_up(begin + bytes, page_bytes), rounded_up(begin + 1, unit));
 }

@@ -10,10 +10,9 @@
 
 namespace espalier::preload {
 
-/// Blocks too large for a size class. Blocks of up to most_in_span bytes take rows of regions from the pool,
-/// so that a row freed a short time ago is reused without a system call. Larger blocks, called huge, have
-/// mappings of their own, of whole registry units. Consecutive blocks begin at different cache indices
-/// (index_colour::of_large).
+/// Blocks too large for a size class. Blocks of up to most_in_span bytes take rows of regions from the pool, so that a
+/// row freed a short time ago is reused without a system call. Larger blocks, called huge, have mappings of their own,
+/// of whole registry units. Consecutive blocks begin at different cache indices (index_colour::of_large).
 ///
 /// A block is usable up to the end of its last page. Any thread.
 class large_blocks {

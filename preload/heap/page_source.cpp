@@ -26,9 +26,8 @@ void* aligned(std::size_t bytes, std::size_t align, void* near) noexcept {
   void* pages = mapped(near, bytes);
   if (pages == nullptr || is_aligned(pages, align)) return pages;
   munmap(pages, bytes);
-  // The kernel assigns the highest free addresses, below the program's libraries. Slightly lower ones are
-  // mostly free too. Trying them avoids a temporary mapping larger than needed, which an address-space limit
-  // may forbid.
+  // The kernel assigns the highest free addresses, below the program's libraries. Slightly lower ones are mostly free
+  // too. Trying them avoids a temporary mapping larger than needed, which an address-space limit may forbid.
   constexpr unsigned tries = 8;
   std::uintptr_t lower = address(pages) & ~(align - 1);
   for (unsigned i = 0; i < tries && lower >= align; ++i, lower -= align) {

@@ -11,9 +11,8 @@ namespace espalier::preload {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-/// Pages directly from the kernel, counted, up to a limit. Sizes are whole pages; alignments are powers of
-/// two of at least one page. A page lies on the NUMA node of the thread that touches it first. Any thread;
-/// errno is preserved.
+/// Pages directly from the kernel, counted, up to a limit. Sizes are whole pages; alignments are powers of two of at
+/// least one page. A page lies on the NUMA node of the thread that touches it first. Any thread; errno is preserved.
 /// relaxed throughout: the figures and the switch guard no data.
 class page_source {
  public:
@@ -24,8 +23,7 @@ class page_source {
 
   /// Zeroed pages, at `near` if that is free; `near` may be null. Null where the kernel or the limit refuses.
   [[nodiscard]] void* map(std::size_t bytes, std::size_t align, void* near = nullptr) noexcept;
-  /// Extends mapped pages in place by zeroed ones, if the addresses after them are free. False with nothing
-  /// changed.
+  /// Extends mapped pages in place by zeroed ones, if the addresses after them are free. False with nothing changed.
   [[nodiscard]] bool grow(void* pages, std::size_t bytes, std::size_t to_bytes) noexcept;
   /// Moves pages with their contents to `to`, where at least as many are mapped and unused; the rest of those
   /// stay, zeroed. Nothing stays mapped at `from`, where any mapping may lie when the function returns. False

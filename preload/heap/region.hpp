@@ -66,17 +66,15 @@ class remote_free_list {
   std::uint64_t word_;
 };
 
-/// Metadata of one region, 256 KiB of a span. It lies apart from the blocks: the metadata of all regions of a
-/// span share 16 KiB, which saves TLB entries, and empty regions need no memory. Only the owner writes
-/// the first cache line.
+/// Metadata of one region, 256 KiB of a span. It lies apart from the blocks: the metadata of all regions of a span
+/// share 16 KiB, which saves TLB entries, and empty regions need no memory. Only the owner writes the first cache line.
 ///
 /// Other threads push the blocks that they free onto the remote free list, `remote`. While the region is not
 /// current, its owner keeps the notify bit of that word set. The thread that clears the bit by its push
 /// notifies the owner once (thread_heap::notify()).
 ///
-/// A full region without a pending notification is abandoned. The thread that frees its first block clears
-/// the bit, and has then exclusive access: it takes the region over, or notifies `home`. thread_heap.hpp has
-/// the orderings.
+/// A full region without a pending notification is abandoned. The thread that frees its first block clears the bit, and
+/// has then exclusive access: it takes the region over, or notifies `home`. thread_heap.hpp has the orderings.
 struct alignas(128) region {
   /// The heap that may free blocks here without further checks; null for aligned and large blocks. A heap
   /// alone stores itself here and removes itself: a heap that reads itself is the owner.
@@ -120,9 +118,8 @@ struct alignas(128) region {
 };
 static_assert(sizeof(region) == 128 && offsetof(region, remote) == 64);
 
-/// 32 MiB, aligned to their size: the metadata of the regions, in place of the first one, then the regions.
-/// It has fewer regions where the OS refuses so many addresses at once; the rest of the 32 MiB is not the
-/// heap's.
+/// 32 MiB, aligned to their size: the metadata of the regions, in place of the first one, then the regions. It has
+/// fewer regions where the OS refuses so many addresses at once; the rest of the 32 MiB is not the heap's.
 struct span {
   static constexpr std::size_t bytes = address_registry::unit_bytes;
   static constexpr std::size_t slots = bytes / region_bytes;

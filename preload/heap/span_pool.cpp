@@ -126,8 +126,7 @@ region* span_pool::find_long(std::size_t regions, bool& zeroed, set& wanting) no
   return take_from(*best, best_number, regions, zeroed);
 }
 
-/// Takes so many regions with memory, or as many as there are. They are rows linked by `next`, each within one
-/// mapping.
+/// Takes so many regions with memory, or as many as there are. They are rows linked by `next`, each within one mapping.
 region* span_pool::take_donors(std::size_t regions) noexcept {
   region* donors = nullptr;
   for (span* s = spans_; s != nullptr && regions != 0; s = s->next) {

@@ -73,8 +73,7 @@ void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
     if (list.count() != 0 && list.newest() == offset) misused(freed_twice, block);
     pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
     after = list.with(offset);
-    // order (1): free_remotely, release; order (2): free_remotely, acquire. relaxed: a failure only
-    // retries.
+    // order (1): free_remotely, release; order (2): free_remotely, acquire. relaxed: a failure only retries.
   } while (
       !r.remote.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
   // Unless the bit was set, the region may belong to another owner by now.
@@ -281,8 +280,7 @@ void thread_heap::used_up(region& r) noexcept {
 }
 
 void thread_heap::own(region& r) noexcept {
-  // relaxed: (2) or (3) orders the fields of a region that comes from another heap, the pool's lock those of a new
-  // one.
+  // relaxed: (2) or (3) orders the fields of a region that comes from another heap, the pool's lock those of a new one.
   r.owner.store(this, std::memory_order_relaxed);
   r.quick_owner.store(r.use == region_use::blocks ? this : nullptr, std::memory_order_relaxed);
 }
@@ -445,8 +443,7 @@ void thread_heap::unlink(region& r) noexcept {
   if (r.next != nullptr) r.next->before = r.before;
 }
 
-/// For an empty region in no list. No thread has a block of it, but one that pushed a block may not have notified
-/// yet.
+/// For an empty region in no list. No thread has a block of it, but one that pushed a block may not have notified yet.
 void thread_heap::release(region& r) noexcept {
   if (r.notifying) {
     r.state = region_state::leaving;

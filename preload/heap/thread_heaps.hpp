@@ -47,8 +47,7 @@ class thread_heaps {
   void after_fork_in_parent() noexcept;
   void after_fork_in_child(const thread_heap* mine) noexcept;
 
-  /// Exact at quiescence. A block that a thread other than the owner freed counts as used until the owner collects
-  /// it.
+  /// Exact at quiescence. A block that a thread other than the owner freed counts as used until the owner collects it.
   struct figures {
     std::size_t mapped_bytes = 0;
     std::size_t used_blocks = 0;

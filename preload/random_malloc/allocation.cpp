@@ -42,8 +42,7 @@ struct counts {
 };
 constinit counts totals;
 
-/// Threads are numbered in the order of their first allocation: a program that starts them in one order repeats
-/// itself.
+/// Threads are numbered in the order of their first allocation: a program that starts them in one order repeats itself.
 constinit std::atomic<std::uint64_t> threads{0};
 
 struct thread_random {

@@ -99,8 +99,7 @@ TEST(clock, thread_cpu_time_is_of_the_calling_thread) {
 constexpr std::size_t touched_pages = 256;
 constexpr int sleeps = 5;
 
-/// Faults on at least `touched_pages` pages, gives the CPU up at least `sleeps` times and burns a
-/// millisecond.
+/// Faults on at least `touched_pages` pages, gives the CPU up at least `sleeps` times and burns a millisecond.
 void do_countable_work() {
   const auto run = map_pages(touched_pages * page_size());
   // Huge pages would fault once for many.

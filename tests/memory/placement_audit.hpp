@@ -121,8 +121,7 @@ std::string audit(Placement& source) {
   return wrong == nullptr ? "" : wrong.load();
 }
 
-/// Blocks of every size to beyond 1 KiB, and of some up to 4 MiB. Returns the first broken promise, or
-/// nothing.
+/// Blocks of every size to beyond 1 KiB, and of some up to 4 MiB. Returns the first broken promise, or nothing.
 template <placement Placement>
 std::string every_size(Placement& source) {
   constexpr std::size_t largest = std::size_t{4} << 20U;
