@@ -20,6 +20,25 @@ const std::string euno = eunomia_tree;
 const std::string masstree = "masstree";
 const std::string htm_masstree = "htm_masstree";
 
+/// The four maps of the paper, and optimistic lock coupling, which it lacks.
+const std::vector<std::string> compared_maps{euno, htm, masstree, htm_masstree, "olc_btree"};
+
+/// Exponents of the sweep in figures 1, 2, 8 and 9; and of figure 10.
+const std::vector<double> swept_thetas{0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99};
+const std::vector<double> scaling_thetas{0.2, 0.6, 0.9, 0.99};
+/// Percent of puts in figure 11.
+const std::vector<unsigned> put_shares{100, 80, 50, 30};
+
+/// A distribution of figure 12. The hottest tenth of the keys receives the shares that the paper states: 70, 67 and 66 %.
+struct named_distribution {
+  std::string name;
+  std::string text;
+};
+const std::vector<named_distribution> distributions{{"Poisson", "poisson:0.5,215"},
+                                                    {"Normal", "normal:0.0513"},
+                                                    {"Self-similar", "self-similar:0.232"},
+                                                    {"Zipfian", "zipfian:0.9"}};
+
 constexpr double share_tolerance = 0.1;
 // Readings of one load are judged together, so that the number of keys tells nothing apart.
 constexpr std::uint64_t any_keys = 0;
@@ -141,7 +160,7 @@ class judging {
  private:
   const setting& where_;
   const results& measured_;
-  std::vector<std::string> maps_ = compared_maps();
+  std::vector<std::string> maps_ = compared_maps;
   std::vector<judged_claim> all_;
 };
 
@@ -149,7 +168,7 @@ class judging {
 
 std::vector<load> sweep(const setting& where) {
   std::vector<load> all;
-  for (const double theta : swept_thetas())
+  for (const double theta : swept_thetas)
     all.push_back(zipfian(theta, 50, where.standing_for(sweep_threads)));
   return all;
 }
@@ -335,7 +354,7 @@ void judge_puts(judging& j) {
           [&](unsigned threads) -> judgement {
             std::vector<std::string> parts;
             bool all = true;
-            for (const unsigned puts : put_shares()) {
+            for (const unsigned puts : put_shares) {
               const map_reading* const one = j.find(zipfian(0.9, puts, 1), euno);
               const map_reading* const many = j.find(zipfian(0.9, puts, threads), euno);
               if (one == nullptr || many == nullptr) return not_measured(euno);
@@ -351,7 +370,7 @@ void judge_puts(judging& j) {
           most_threads, [&](unsigned threads) -> judgement {
             std::vector<std::string> parts;
             std::vector<double> ratios;
-            for (const unsigned puts : put_shares()) {
+            for (const unsigned puts : put_shares) {
               const map_reading* const a = j.find(zipfian(0.9, puts, threads), euno);
               const map_reading* const b = j.find(zipfian(0.9, puts, threads), htm);
               if (a == nullptr || b == nullptr) return not_measured(euno);
@@ -363,7 +382,7 @@ void judge_puts(judging& j) {
                         ? agreement::agrees
                         : agreement::differs};
           });
-  for (const unsigned puts : put_shares())
+  for (const unsigned puts : put_shares)
     j.claim(fmt::format(
                 "masstree is 25 % slower than euno_btree on average: here at {}/{} (figure 11, section 5.4)",
                 100 - puts, puts),
@@ -375,10 +394,10 @@ void judge_puts(judging& j) {
 // Distributions -------------------------------------------------------------------------------------------------------
 
 void judge_distributions(judging& j) {
-  for (const auto& [name, text] : distributions()) {
+  for (const auto& [name, text] : distributions) {
     const load l{text, 50, 1};
     const auto with = [l](unsigned threads) { return load{l.distribution, l.puts, threads}; };
-    if (std::string(name) == "Normal")
+    if (name == "Normal")
       j.claim("Normal: htm_btree stays at a low level (figure 12b, section 5.5)", most_threads,
               [&](unsigned threads) {
                 return j.speeds(
@@ -440,16 +459,15 @@ void judge_memory(judging& j) {
   j.add("Over all exponents the memory overhead is 5.64 % on average, from 2.44 to 7.64 % (section 5.7)",
         overhead(sweep(j.where()), 0.0564));
   std::vector<load> ratios;
-  for (const unsigned puts : put_shares()) ratios.push_back(zipfian(0.9, puts, threads));
+  for (const unsigned puts : put_shares) ratios.push_back(zipfian(0.9, puts, threads));
   j.add(
       "Over ratios of gets and puts the memory overhead is 4.21 % on average, from 2.91 to 5.80 % (section "
       "5.7)",
       overhead(ratios, 0.0421));
   for (const auto& [name, papers] :
        {std::pair{"Self-similar", 0.0220}, {"Poisson", 0.0691}, {"Uniform", 0.0225}}) {
-    const auto found = std::ranges::find(distributions(), std::string(name),
-                                         [](const named_distribution& d) { return std::string(d.name); });
-    const load l = found == distributions().end() ? zipfian(0, 50, threads) : load{found->text, 50, threads};
+    const auto found = std::ranges::find(distributions, name, &named_distribution::name);
+    const load l = found == distributions.end() ? zipfian(0, 50, threads) : load{found->text, 50, threads};
     j.add(fmt::format("{}: the memory overhead is {:.2f} % (section 5.7)", name, papers * 100),
           overhead({l}, papers));
   }
@@ -488,11 +506,6 @@ void judge_verdict(judging& j) {
 }
 
 }  // namespace
-
-const std::vector<std::string>& compared_maps() {
-  static const std::vector<std::string> all{eunomia_tree, baseline, masstree, htm_masstree, "olc_btree"};
-  return all;
-}
 
 const std::vector<rung>& ladder() {
   // The text gives what each choice costs beside the one before it.
@@ -533,30 +546,6 @@ std::shared_ptr<const workload::workload_plan> plan_of(const load& l, std::uint6
                                                              {}});
 }
 
-const std::vector<named_distribution>& distributions() {
-  // The hottest tenth of the keys receives the shares that the paper states: 70, 67 and 66 %.
-  static const std::vector<named_distribution> all{{"Poisson", "poisson:0.5,215"},
-                                                   {"Normal", "normal:0.0513"},
-                                                   {"Self-similar", "self-similar:0.232"},
-                                                   {"Zipfian", "zipfian:0.9"}};
-  return all;
-}
-
-const std::vector<double>& swept_thetas() {
-  static const std::vector<double> all{0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99};
-  return all;
-}
-
-const std::vector<double>& scaling_thetas() {
-  static const std::vector<double> all{0.2, 0.6, 0.9, 0.99};
-  return all;
-}
-
-const std::vector<unsigned>& put_shares() {
-  static const std::vector<unsigned> all{100, 80, 50, 30};
-  return all;
-}
-
 unsigned setting::standing_for(unsigned papers) const {
   unsigned found = threads.front();
   for (const unsigned n : threads) {
@@ -586,38 +575,38 @@ std::vector<page> pages_of(const setting& where) {
   add("skew", "Skew",
       "Throughput as the keys of the requests become fewer, half of them puts. The paper runs 16 threads "
       "(figures 1 and 8).",
-      compared_maps(), sweep(where), judge_skew);
+      compared_maps, sweep(where), judge_skew);
   add("aborts", "Why transactions abort",
       "Aborts of the same runs, by cause and by region (figures 2 and 9). A conflict is true if both "
       "requests are for one record.",
       {baseline, eunomia_tree, htm_masstree, "euno_btree/split_htm"}, sweep(where), judge_aborts);
 
   std::vector<load> loads;
-  for (const double theta : scaling_thetas())
+  for (const double theta : scaling_thetas)
     loads.push_back(changing(theta, where.standing_for(sweep_threads)));
   add("changes", "Inserts and erases",
       "Instead of puts that overwrite values, inserts and erases, with theta from 0.2 to 0.99. The paper "
       "measures no erases. They show what its text is about: changes of the leaves themselves.",
-      compared_maps(), loads, judge_changes);
+      compared_maps, loads, judge_changes);
 
   loads.clear();
-  for (const double theta : scaling_thetas())
+  for (const double theta : scaling_thetas)
     std::ranges::copy(over_threads(where, zipfian(theta, 50, 1)), std::back_inserter(loads));
-  add("threads", "Threads", "Throughput over threads, with little skew and much (figure 10).",
-      compared_maps(), loads, judge_threads);
+  add("threads", "Threads", "Throughput over threads, with little skew and much (figure 10).", compared_maps,
+      loads, judge_threads);
   loads.clear();
-  for (const unsigned puts : put_shares())
+  for (const unsigned puts : put_shares)
     std::ranges::copy(over_threads(where, zipfian(0.9, puts, 1)), std::back_inserter(loads));
   add("puts", "Gets and puts",
-      "Throughput over threads with other ratios of gets and puts, theta = 0.9 (figure 11).", compared_maps(),
+      "Throughput over threads with other ratios of gets and puts, theta = 0.9 (figure 11).", compared_maps,
       loads, judge_puts);
   loads.clear();
-  for (const auto& d : distributions())
+  for (const auto& d : distributions)
     std::ranges::copy(over_threads(where, {d.text, 50, 1}), std::back_inserter(loads));
   add("distributions", "Distributions",
       "Throughput over threads where the hottest tenth of the keys receives 66 to 71 % of the requests, by "
       "four laws (figure 12).",
-      compared_maps(), loads, judge_distributions);
+      compared_maps, loads, judge_distributions);
 
   std::vector<std::string> rungs{baseline};
   for (const rung& r : ladder()) rungs.emplace_back(r.map);
@@ -632,8 +621,8 @@ std::vector<page> pages_of(const setting& where) {
     const auto add_once = [&](load l) {
       if (std::ranges::find(loads, l) == loads.end()) loads.push_back(std::move(l));
     };
-    for (const unsigned puts : put_shares()) add_once(zipfian(0.9, puts, threads));
-    for (const auto& d : distributions()) add_once({d.text, 50, threads});
+    for (const unsigned puts : put_shares) add_once(zipfian(0.9, puts, threads));
+    for (const auto& d : distributions) add_once({d.text, 50, threads});
     add("memory", "Memory", "Bytes that a map holds after the run, for each key (section 5.7).",
         {baseline, eunomia_tree}, loads, judge_memory);
   }
@@ -645,7 +634,7 @@ page verdict_page(const setting& where) {
           "What the library claims",
           fmt::format("theta = {}, as many gets as puts, {} keys in the map.", verdict_theta,
                       grouped(where.keys)),
-          compared_maps(),
+          compared_maps,
           {zipfian(verdict_theta, 50, where.standing_for(sweep_threads))},
           judged_by(where, judge_verdict)};
 }
@@ -744,17 +733,17 @@ class charts_of_page {
   }
 
   void threads() {
-    for (const double theta : scaling_thetas())
+    for (const double theta : scaling_thetas)
       throughput(fmt::format("theta = {}", theta), loads([&](const load& l) { return theta_of(l) == theta; }),
                  threads_of, "Threads");
   }
   void puts() {
-    for (const unsigned puts : put_shares())
+    for (const unsigned puts : put_shares)
       throughput(fmt::format("{} % gets, {} % puts", 100 - puts, puts),
                  loads([&](const load& l) { return l.puts == puts; }), threads_of, "Threads");
   }
   void distributions() {
-    for (const named_distribution& d : eunomia::distributions())
+    for (const named_distribution& d : eunomia::distributions)
       throughput(d.name, loads([&](const load& l) { return l.distribution == d.text; }), threads_of,
                  "Threads");
   }

@@ -29,8 +29,6 @@ inline constexpr const char* papers_machine = "e5_2650_htm";
 
 inline constexpr const char* baseline = "htm_btree";
 inline constexpr const char* eunomia_tree = "euno_btree";
-/// The four maps of the paper, and optimistic lock coupling, which it lacks.
-[[nodiscard]] const std::vector<std::string>& compared_maps();
 
 /// A column of figure 13: the design choices up to this one.
 struct rung {
@@ -61,18 +59,6 @@ struct load {
 /// Keys in order of rank lie beside one another, as the paper's consecutive records do.
 [[nodiscard]] std::shared_ptr<const workload::workload_plan> plan_of(const load& l, std::uint64_t keys,
                                                                      std::uint64_t seed);
-
-/// A distribution of figure 12.
-struct named_distribution {
-  const char* name;
-  const char* text;
-};
-[[nodiscard]] const std::vector<named_distribution>& distributions();
-/// Exponents of the sweep in figures 1, 2, 8 and 9; and of figure 10.
-[[nodiscard]] const std::vector<double>& swept_thetas();
-[[nodiscard]] const std::vector<double>& scaling_thetas();
-/// Percent of puts in figure 11.
-[[nodiscard]] const std::vector<unsigned>& put_shares();
 
 /// Where the study runs.
 struct setting {
