@@ -55,23 +55,25 @@ class moved_map : public testing::Test {
     else
       return static_cast<key>(n);
   }
+  static constexpr number of_thread = test::every_entry ? 3000 : 1200;  ///< keys
+
   /// Some threads fill it, and retire nodes and values that no thread has reclaimed yet.
   filled make(unsigned seed, domain* shared = nullptr) {
     filled made{std::make_unique<Map>(shared), {}};
     test::on_threads(3, [&](int t) {
-      for (number n = 0; n < 3000; ++n) made.map->insert_or_assign(key_of(n * 3 + number(t)), seed);
+      for (number n = 0; n < of_thread; ++n) made.map->insert_or_assign(key_of(n * 3 + number(t)), seed);
     });
     test::on_threads(3, [&](int t) {
-      for (number n = 0; n < 3000; ++n) {
-        if ((n / 500 + seed) % 2 == 0)
+      for (number n = 0; n < of_thread; ++n) {
+        if ((n / (of_thread / 6) + seed) % 2 == 0)
           made.map->erase(key_of(n * 3 + number(t)));
         else
           made.map->insert_or_assign(key_of(n * 3 + number(t)), n);
       }
     });
-    for (number n = 0; n < 3000; ++n) {
+    for (number n = 0; n < of_thread; ++n) {
       for (number t = 0; t < 3; ++t) {
-        if ((n / 500 + seed) % 2 != 0) made.expected.emplace(key_of(n * 3 + t), n);
+        if ((n / (of_thread / 6) + seed) % 2 != 0) made.expected.emplace(key_of(n * 3 + t), n);
       }
     }
     return made;
