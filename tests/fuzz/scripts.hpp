@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -338,22 +337,29 @@ class player {
       expect(same_key(found->key, at->first) && found->value == at->second, "another entry");
   }
 
-  /// Compares what scan(visitor) visits with the entries from `at` to `end`; a visitor of `limit` entries, or of all if 0.
-  template <class Scan, class At>
-  void expect_scan(const Scan& scan, At at, const At end) {
-    const unsigned limit = script_.byte();
+  /// Compares what a scan visits with the entries from `at` to `end`. It ends the scan after `limit` entries; 0: never. One
+  /// type for all scans of a direction: they are compiled once.
+  template <class At>
+  struct visitor {
+    player& of;
+    At at;
+    const At end;
+    const unsigned limit;
     std::size_t visits = 0;
-    const auto seen = [&](const key& k, const value& v) {
+
+    bool operator()(const key& k, const value& v) {
       ++visits;
-      expect(at != end && same_key(k, at->first) && v == at->second, "visits another entry");
+      of.expect(at != end && same_key(k, at->first) && v == at->second, "visits another entry");
       if (at != end) ++at;
-    };
-    const std::size_t returned = limit == 0 ? scan(seen) : scan([&](const key& k, const value& v) {
-      seen(k, v);
-      return visits < limit && done_.wrong.empty();
-    });
-    expect(at == end || visits == limit, "misses an entry");
-    expect(returned == visits, "another number of visits");
+      return limit == 0 || (visits < limit && of.done_.wrong.empty());
+    }
+  };
+  template <class Scan, class At>
+  void expect_scan(const Scan& scan, At from, At end) {
+    visitor<At> seen{*this, from, end, script_.byte()};
+    const std::size_t returned = scan(seen);
+    expect(seen.at == end || seen.visits == seen.limit, "misses an entry");
+    expect(returned == seen.visits, "another number of visits");
   }
 
   void check() { check(map_, model_); }
