@@ -15,7 +15,7 @@ constexpr std::size_t most_entries(std::size_t limit) noexcept {
 }
 
 // As in entry_log; the table is a tenth of it.
-constexpr std::size_t huge_from = std::size_t{512} << 20U;
+constexpr std::size_t huge_table_from = std::size_t{512} << 20U;
 
 constexpr std::size_t overflow_limit(std::size_t limit) noexcept { return most_entries(limit) / 7 + 2; }
 
@@ -31,7 +31,7 @@ table::table(memory_budget& budget)
       bucket_limit_(std::max(most_entries(budget.limit()) * 100 / split_percent, 2 * (stripe_mask_ + 1))),
       stripes_(std::make_unique<stripe[]>(stripe_mask_ + 1)),
       bucket_pages_(hw::map_pages(bucket_limit_ * sizeof(bucket),
-                                  {.huge = budget.limit() >= huge_from, .sparse = true})),
+                                  {.huge = budget.limit() >= huge_table_from, .sparse = true})),
       // Each line of overflow is there for entries that a full line before it has no room for.
       overflow_pages_(hw::map_pages(overflow_limit(budget.limit()) * sizeof(bucket), {.sparse = true})),
       overflow_free_pages_(
