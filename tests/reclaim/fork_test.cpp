@@ -14,6 +14,7 @@
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/reclaim/epoch.hpp"
+#include "espalier/reclaim/quiescence.hpp"
 #include "espalier/reclaim/rcu.hpp"
 #include "support/forking.hpp"
 #include "support/sanitizers.hpp"
@@ -27,12 +28,18 @@ class forks : public testing::Test {
     if (test::thread_sanitizer || test::address_sanitizer) GTEST_SKIP() << "it does not fork among threads";
   }
 };
+/// Of the domains that reclaim after a while.
+template <class Domain>
+class forks_of : public forks {};
+using domains = testing::Types<epoch_domain, quiescence_domain>;
+TYPED_TEST_SUITE(forks_of, domains);
 
 std::atomic<std::uint64_t> reclaimed{0};
 
 void count(const retired&) noexcept { ++reclaimed; }
 
-void retire_some(epoch_domain& domain, int n, void (*reclaim)(const retired&) noexcept = count) {
+template <class Domain>
+void retire_some(Domain& domain, int n, void (*reclaim)(const retired&) noexcept = count) {
   for (int i = 0; i < n; ++i) {
     auto guard = domain.pin();
     guard.reserve(1);
@@ -40,8 +47,8 @@ void retire_some(epoch_domain& domain, int n, void (*reclaim)(const retired&) no
   }
 }
 
-TEST_F(forks, a_domain_forgets_the_pins_of_lost_threads) {
-  epoch_domain domain;
+TYPED_TEST(forks_of, a_domain_forgets_the_pins_of_lost_threads) {
+  TypeParam domain;
   const test::stopped_thread reader([&](auto stop) {
     const auto outer = domain.pin();
     const auto inner = domain.pin();
@@ -61,8 +68,8 @@ TEST_F(forks, a_domain_forgets_the_pins_of_lost_threads) {
   EXPECT_EQ(domain.collect(), 200U) << "the parent's reader is still there";
 }
 
-TEST_F(forks, a_domain_keeps_the_pin_of_the_thread_that_forks) {
-  epoch_domain domain;
+TYPED_TEST(forks_of, a_domain_keeps_the_pin_of_the_thread_that_forks) {
+  TypeParam domain;
   auto guard = std::optional(domain.pin());
   EXPECT_EQ(test::in_forked_copy([&]() -> int {
               std::thread([&] { retire_some(domain, 10); }).join();
@@ -83,8 +90,8 @@ void stopping_reclaim(const retired&) noexcept {
   ++reclaimed;
 }
 
-TEST_F(forks, a_domain_leaks_bags_that_a_lost_thread_was_changing) {
-  epoch_domain domain;
+TYPED_TEST(forks_of, a_domain_leaks_bags_that_a_lost_thread_was_changing) {
+  TypeParam domain;
   retire_some(domain, 30, stopping_reclaim);  // in this thread's current bag, which the other one gives back
   {
     const test::stopped_thread collector([&](auto stop) {
@@ -106,8 +113,8 @@ TEST_F(forks, a_domain_leaks_bags_that_a_lost_thread_was_changing) {
   EXPECT_EQ(domain.collect(), 0U);
 }
 
-TEST_F(forks, room_that_was_reserved_before_is_there) {
-  epoch_domain domain;
+TYPED_TEST(forks_of, room_that_was_reserved_before_is_there) {
+  TypeParam domain;
   retire_some(domain, 30, stopping_reclaim);
   {
     auto guard = domain.pin();
@@ -181,8 +188,8 @@ TEST_F(forks, a_domain_in_static_storage_is_repaired) {
   EXPECT_EQ(test::in_forked_copy([]() -> int { std::exit(0); }), 0) << "destructors run in the child, too";
 }
 
-TEST_F(forks, children_fork_again) {
-  epoch_domain domain;
+TYPED_TEST(forks_of, children_fork_again) {
+  TypeParam domain;
   const test::stopped_thread reader([&](auto stop) {
     const auto guard = domain.pin();
     stop();
@@ -199,13 +206,13 @@ TEST_F(forks, children_fork_again) {
             0);
 }
 
-TEST_F(forks, domains_come_and_go_beside_a_fork) {
+TYPED_TEST(forks_of, domains_come_and_go_beside_a_fork) {
   std::atomic<bool> end{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
       while (!end) {
-        epoch_domain domain;
+        TypeParam domain;
         retire_some(domain, 3);
       }
     });
@@ -213,7 +220,7 @@ TEST_F(forks, domains_come_and_go_beside_a_fork) {
   int status = 0;
   for (int i = 0; i < 60 && status == 0; ++i) {
     status = test::in_forked_copy([]() -> int {
-      epoch_domain domain;
+      TypeParam domain;
       retire_some(domain, 3);
       return domain.collect() == 0 ? 0 : 1;
     });

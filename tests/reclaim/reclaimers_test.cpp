@@ -1,4 +1,4 @@
-// Reclamation by epochs, by grace periods, and none.
+// Reclamation by epochs, by quiescence, by grace periods, and none.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <deque>
 #include <new>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -21,6 +22,7 @@
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/reclaim/epoch.hpp"
 #include "espalier/reclaim/leaky.hpp"
+#include "espalier/reclaim/quiescence.hpp"
 #include "espalier/reclaim/rcu.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "support/allocation_failure.hpp"
@@ -30,10 +32,22 @@
 namespace espalier {
 namespace {
 
-static_assert(!std::is_copy_constructible_v<epoch_domain::guard>);
-static_assert(!std::is_copy_assignable_v<epoch_domain::guard>);
-static_assert(std::is_nothrow_move_constructible_v<epoch_domain::guard>);
-static_assert(std::is_nothrow_move_assignable_v<epoch_domain::guard>);
+/// What both domains keep that reclaim after a while.
+template <class Domain>
+class delayed : public ::testing::Test {
+  using guard_type = typename Domain::guard;
+  static_assert(!std::is_copy_constructible_v<guard_type> && !std::is_copy_assignable_v<guard_type>);
+  static_assert(std::is_nothrow_move_constructible_v<guard_type> &&
+                std::is_nothrow_move_assignable_v<guard_type>);
+};
+struct names_of_domains {
+  template <class Domain>
+  static std::string GetName(int) {
+    return std::is_same_v<Domain, epoch_domain> ? "epoch" : "quiescence";
+  }
+};
+using domains = ::testing::Types<epoch_domain, quiescence_domain>;
+TYPED_TEST_SUITE(delayed, domains, names_of_domains);
 
 /// Counts what comes back, by owner: an owner is one of these.
 struct tally {
@@ -57,9 +71,10 @@ void retire_some(Reclaimer& domain, tally& owner, int n) {
 }
 
 /// A thread that pins at the constructor and stays pinned until the destructor.
+template <class Domain>
 class pinned_thread {
  public:
-  explicit pinned_thread(epoch_domain& domain)
+  explicit pinned_thread(Domain& domain)
       : thread_([this, &domain] {
           slot = hw::thread_slot();
           number = gettid();
@@ -84,9 +99,9 @@ class pinned_thread {
   std::thread thread_;
 };
 
-TEST(epoch, nothing_comes_back_while_an_older_pin_lives) {
+TYPED_TEST(delayed, nothing_comes_back_while_an_older_pin_lives) {
   tally owner;
-  epoch_domain domain;
+  TypeParam domain;
   {
     const pinned_thread reader(domain);
     retire_some(domain, owner, 1000);
@@ -100,9 +115,9 @@ TEST(epoch, nothing_comes_back_while_an_older_pin_lives) {
   EXPECT_EQ(domain.statistics().reclaimed, 1000U);
 }
 
-TEST(epoch, retiring_alone_keeps_what_waits_bounded) {
+TYPED_TEST(delayed, retiring_alone_keeps_what_waits_bounded) {
   tally owner;
-  epoch_domain domain;
+  TypeParam domain;
   std::uint64_t most = 0;
   for (int i = 0; i < 200; ++i) {
     retire_some(domain, owner, 100);
@@ -112,9 +127,9 @@ TEST(epoch, retiring_alone_keeps_what_waits_bounded) {
   EXPECT_LT(most, 500U) << "nobody is pinned in between: a few bags";
 }
 
-TEST(epoch, the_own_pin_protects_too) {
+TYPED_TEST(delayed, the_own_pin_protects_too) {
   tally owner;
-  epoch_domain domain;
+  TypeParam domain;
   {
     auto guard = domain.pin();
     for (int i = 0; i < 500; ++i) {
@@ -127,9 +142,9 @@ TEST(epoch, the_own_pin_protects_too) {
   EXPECT_EQ(owner.reclaimed, 500U);
 }
 
-TEST(epoch, a_renewed_guard_keeps_what_is_retired_later_and_nothing_else) {
+TYPED_TEST(delayed, a_renewed_guard_keeps_what_is_retired_later_and_nothing_else) {
   tally owner;
-  epoch_domain domain;
+  TypeParam domain;
   auto guard = domain.pin();
   const auto others = [&](int n) { std::thread([&] { retire_some(domain, owner, n); }).join(); };
   for (int i = 1; i <= 5; ++i) {
@@ -150,15 +165,15 @@ TEST(epoch, a_renewed_guard_keeps_what_is_retired_later_and_nothing_else) {
   }
   EXPECT_EQ(owner.reclaimed, 500U);
   EXPECT_TRUE(guard.protects(domain));
-  epoch_domain other;
+  TypeParam other;
   EXPECT_FALSE(guard.protects(other));
   const auto taken = std::move(guard);
   EXPECT_FALSE(guard.protects(domain));
   std::thread([&] { EXPECT_FALSE(taken.protects(domain)); }).join();
 }
 
-TEST(epoch, a_moved_guard_takes_the_pin_along) {
-  epoch_domain domain;
+TYPED_TEST(delayed, a_moved_guard_takes_the_pin_along) {
+  TypeParam domain;
   const auto pinned = [&] { return domain.statistics().pinned_threads; };
   {
     auto first = domain.pin();
@@ -170,7 +185,7 @@ TEST(epoch, a_moved_guard_takes_the_pin_along) {
   }
   EXPECT_EQ(pinned(), 0U);
   tally owner;
-  epoch_domain other;
+  TypeParam other;
   {
     auto guard = domain.pin();
     guard = other.pin();
@@ -188,13 +203,14 @@ TEST(epoch, a_moved_guard_takes_the_pin_along) {
 }
 
 /// Who holds things up, or nobody's slot.
-epoch_domain::stall oldest_of(const epoch_domain& domain) {
-  return domain.statistics().oldest.value_or(epoch_domain::stall{hw::max_thread_slots, 0, 0, 0});
+template <class Domain>
+typename Domain::stall oldest_of(const Domain& domain) {
+  return domain.statistics().oldest.value_or(typename Domain::stall{hw::max_thread_slots, 0, 0, 0});
 }
 
-TEST(epoch, statistics_name_the_thread_that_holds_everything_up) {
+TYPED_TEST(delayed, statistics_name_the_thread_that_holds_everything_up) {
   tally owner;
-  epoch_domain domain;
+  TypeParam domain;
   EXPECT_FALSE(domain.statistics().oldest);
   {
     const pinned_thread reader(domain);
@@ -206,7 +222,7 @@ TEST(epoch, statistics_name_the_thread_that_holds_everything_up) {
     const auto oldest = oldest_of(domain);
     EXPECT_EQ(oldest.slot, reader.slot);
     EXPECT_EQ(oldest.thread, reader.number);
-    EXPECT_EQ(oldest.lag, 1U);
+    EXPECT_GE(oldest.lag, 1U);
     EXPECT_GE(oldest.refusals, 10U) << "an attempt for each bag";
     {
       // One that is pinned more recently does not hide it.
@@ -225,9 +241,9 @@ TEST(epoch, statistics_name_the_thread_that_holds_everything_up) {
   EXPECT_EQ(oldest_of(domain).refusals, 0U);
 }
 
-TEST(epoch, threads_that_come_and_go_leave_nothing_behind) {
+TYPED_TEST(delayed, threads_that_come_and_go_leave_nothing_behind) {
   tally owner;
-  epoch_domain domain;
+  TypeParam domain;
   std::uint64_t expected = 0;
   for (int generation = 0; generation < 10; ++generation) {
     test::on_threads(4, [&](int t) { retire_some(domain, owner, 1 + 70 * t); });
@@ -237,10 +253,10 @@ TEST(epoch, threads_that_come_and_go_leave_nothing_behind) {
   }
 }
 
-TEST(epoch, the_bags_of_an_ended_thread_are_adopted) {
+TYPED_TEST(delayed, the_bags_of_an_ended_thread_are_adopted) {
   tally ended;
   tally busy;
-  epoch_domain domain;
+  TypeParam domain;
   {
     const pinned_thread reader(domain);
     std::thread([&] { retire_some(domain, ended, 63 * 5); }).join();
@@ -251,10 +267,10 @@ TEST(epoch, the_bags_of_an_ended_thread_are_adopted) {
   EXPECT_GE(ended.reclaimed, 63U * 4);
 }
 
-TEST(epoch, purge_takes_its_owners_entries_and_no_others) {
+TYPED_TEST(delayed, purge_takes_its_owners_entries_and_no_others) {
   tally a;
   tally b;
-  epoch_domain domain;
+  TypeParam domain;
   {
     const pinned_thread reader(domain);  // keeps full bags waiting
     test::on_threads(3, [&](int) {
@@ -276,10 +292,10 @@ TEST(epoch, purge_takes_its_owners_entries_and_no_others) {
   EXPECT_EQ(b.reclaimed, 1200U);
 }
 
-TEST(epoch, destruction_reclaims_everything) {
+TYPED_TEST(delayed, destruction_reclaims_everything) {
   tally owner;
   {
-    epoch_domain domain;
+    TypeParam domain;
     {
       const pinned_thread reader(domain);
       retire_some(domain, owner, 200);
@@ -290,9 +306,9 @@ TEST(epoch, destruction_reclaims_everything) {
   EXPECT_EQ(owner.reclaimed, 230U);
 }
 
-TEST(epoch, retiring_what_was_reserved_never_allocates) {
+TYPED_TEST(delayed, retiring_what_was_reserved_never_allocates) {
   tally owner;
-  epoch_domain domain;
+  TypeParam domain;
   const pinned_thread reader(domain);  // so that no bag can be used again
   test::failure_plan reserving;
   test::failure_plan retiring;
@@ -310,11 +326,11 @@ TEST(epoch, retiring_what_was_reserved_never_allocates) {
   EXPECT_GT(reserving.seen, 0U) << "the counter would notice";
 }
 
-TEST(epoch, a_reservation_of_any_size_holds_at_every_fill_of_a_bag) {
+TYPED_TEST(delayed, a_reservation_of_any_size_holds_at_every_fill_of_a_bag) {
   for (const std::size_t n : {16U, 64U, 200U}) {
     for (std::size_t filled = 0; filled < 130; ++filled) {
       tally owner;
-      epoch_domain domain;
+      TypeParam domain;
       const pinned_thread reader(domain);
       retire_some(domain, owner, static_cast<int>(filled));
       auto guard = domain.pin();
@@ -327,9 +343,9 @@ TEST(epoch, a_reservation_of_any_size_holds_at_every_fill_of_a_bag) {
   }
 }
 
-TEST(epoch, a_refused_reservation_changes_nothing) {
+TYPED_TEST(delayed, a_refused_reservation_changes_nothing) {
   tally owner;
-  epoch_domain domain;
+  TypeParam domain;
   {
     const pinned_thread reader(domain);
     int refusals = 0;
@@ -355,8 +371,8 @@ TEST(epoch, a_refused_reservation_changes_nothing) {
   EXPECT_EQ(owner.reclaimed, 300U);
 }
 
-TEST(epoch, a_refused_first_pin_leaves_the_domain_usable) {
-  epoch_domain domain;
+TYPED_TEST(delayed, a_refused_first_pin_leaves_the_domain_usable) {
+  TypeParam domain;
   {
     const test::refuse_memory none;
     EXPECT_THROW((void)domain.pin(), std::bad_alloc);
@@ -407,9 +423,11 @@ bool protects_a_reader(Reclaimer& domain, int later_retirements) {
 
 TEST(protection, of_a_reader_by_each_reclaimer) {
   epoch_domain epochs;
+  quiescence_domain times;
   leaky leaking;
   for (const int later : {0, 1, 62, 63, 64, 1000}) {
     EXPECT_TRUE(protects_a_reader(epochs, later)) << later;
+    EXPECT_TRUE(protects_a_reader(times, later)) << later;
     EXPECT_TRUE(protects_a_reader(leaking, later)) << later;
   }
 }
@@ -444,12 +462,12 @@ TEST(control, a_reclaimer_that_does_not_wait_is_caught) {
   EXPECT_FALSE(protects_a_reader(hasty, 0));
 }
 
-TEST(epoch, readers_never_meet_a_reclaimed_cell) {
+TYPED_TEST(delayed, readers_never_meet_a_reclaimed_cell) {
   constexpr int writers = 2;
   constexpr int readers = 2;
   constexpr std::size_t swaps = 4000;
   std::deque<cell> cells(writers * swaps + 1);  // never used twice: a spoilt one stays spoilt
-  epoch_domain domain;
+  TypeParam domain;
   std::atomic<cell*> shared{&cells[0]};
   std::atomic<int> writing{writers};
   std::atomic<std::uint64_t> spoilt{0};

@@ -46,10 +46,11 @@ function(espalier_read_mutants folder)
   set(mutants_batteries ${batteries} PARENT_SCOPE)
 endfunction()
 
-# A battery that is no program.
+# A battery that is no program, and no algorithm that ESPALIER_ALGORITHMS leaves out.
 function(espalier_check_mutants)
   foreach(battery IN LISTS mutants_batteries)
-    if(NOT TARGET scheduled_${battery} AND NOT TARGET scheduled_${battery}_test)
+    if(NOT TARGET scheduled_${battery} AND NOT TARGET scheduled_${battery}_test AND
+       NOT EXISTS ${PROJECT_SOURCE_DIR}/src/espalier/catalog/entries/${battery}.hpp)
       message(FATAL_ERROR "mutants: battery '${battery}' is no program of scenes")
     endif()
   endforeach()

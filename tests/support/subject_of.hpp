@@ -243,8 +243,8 @@ class subject_of final : public subject {
     if constexpr (requires { map_.domain().statistics(); }) {
       const auto s = map_.domain().statistics();
       std::ostringstream out;
-      out << "epoch " << s.epoch << ", pinned threads " << s.pinned_threads << ", retired " << s.retired
-          << ", reclaimed " << s.reclaimed;
+      out << "pinned threads " << s.pinned_threads << ", retired " << s.retired << ", reclaimed "
+          << s.reclaimed;
       if (s.oldest) {
         out << "; furthest behind: slot " << s.oldest->slot << " (thread " << s.oldest->thread << ") by "
             << s.oldest->lag << ", advances refused " << s.oldest->refusals;

@@ -13,8 +13,8 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/instrumentation.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
+#include "espalier/reclaim/retired_list.hpp"
 #include "espalier/sync/per_thread.hpp"
-#include "espalier/sync/ttas_lock.hpp"
 
 // Epoch-based reclamation (Fraser, PhD thesis, Cambridge 2004, section 5.2.3), as an object.
 //
@@ -42,10 +42,6 @@
 //       read-modify-writes, one release sequence, so (3) and (4) would hold without this acquire.
 //   (6) advance (acq_rel) -> statistics (acquire): announcements read later are as new as those that the scan
 //       saw, hence the bound of stall::lag.
-//   (7) count_reclaimed (relaxed) -> statistics (acquire): the load of `retired` follows that of `reclaimed`. The
-//       stores are relaxed: C++ alone does not order them for a thread that does not take the record's lock.
-//   (8) keep_spare (release) -> recover_in_child (fork): a child finds spare bags with complete links, wherever the
-//       fork stopped the thread. The fence binds the compiler only; the record's lock orders the threads.
 //
 // Cost: pin is two loads, a store and, where membarrier works, no fence (hw/asymmetric_fence.hpp). It is always inlined, as
 // is the end of a guard: otherwise the compiler calls them, for half as many instructions again. retire takes an uncontended
@@ -91,10 +87,15 @@ class epoch_domain {
       if (record_->depth == 1) domain_->announce(*record_);
     }
     /// Room for n retirements, whatever n is. It stays reserved if they do not come. Throws std::bad_alloc.
-    void reserve(std::size_t n) { domain_->reserve(*record_, n); }
+    void reserve(std::size_t n) {
+      if (record_->waiting.reserve(n)) [[unlikely]]
+        domain_->advance_and_collect(*record_);
+    }
     /// `bytes`: what its reclamation frees, about.
     void retire(const retired& entry, std::size_t bytes = 0) noexcept {
-      domain_->retire(*record_, entry, bytes);
+      // This thread is pinned. relaxed: only this thread writes its announcement.
+      const std::uint64_t epoch = record_->announced.load(std::memory_order_relaxed) >> 1U;
+      if (record_->waiting.retire(entry, bytes, epoch)) domain_->advance_and_collect(*record_);
     }
 
    private:
@@ -155,24 +156,15 @@ class epoch_domain {
   [[nodiscard]] counters statistics() const noexcept;
 
  private:
-  struct bag;
+  /// Epochs from the stamp of an entry to its reclamation.
+  static constexpr std::uint64_t grace = 3;
 
   struct record {
     // Written by the owning thread at every pin, read by every advance.
     std::atomic<std::uint64_t> announced{0};  // 0, or epoch << 1 | 1
     std::uint32_t depth = 0;                  // owner only: nested guards
-
-    // What the thread has retired. Under `lock`, so that other threads can take over what an ended one left.
-    alignas(hw::cache_line_bytes) ttas_lock lock;
-    std::uint32_t adopt_next = 0;
-    bag* current = nullptr;
-    bag* sealed_first = nullptr;
-    bag* sealed_last = nullptr;
-    std::uint32_t sealed_count = 0;
-    std::uint32_t current_frees = 0;  // bytes, about
-    bag* spares = nullptr;            // empty, linked
-    std::atomic<std::uint64_t> retired{0};
-    std::atomic<std::uint64_t> reclaimed{0};
+    std::uint32_t adopt_next = 0;             // owner only
+    retired_list waiting;
 
     record() = default;
     record(const record&) = delete;
@@ -202,13 +194,8 @@ class epoch_domain {
       epoch = now;
     }
   }
-  void reserve(record& r, std::size_t n);
-  void retire(record& r, const retired& entry, std::size_t bytes) noexcept;
   bool try_advance() noexcept;
-  void collect_record(record& r, std::uint64_t epoch) noexcept;
   void adopt_one(record& mine) noexcept;
-  static void seal(record& r) noexcept;
-  void seal_if_heavy(record& r);
   void advance_and_collect(record& r) noexcept;
 
   // Every pin reads epoch_: words that change more often lie in other lines.
