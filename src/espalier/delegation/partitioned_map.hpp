@@ -145,7 +145,8 @@ class partition_domains {
           .updates_await_reads = inner.updates_await_reads,
           .exchanges = inner.exchanges,
           .bidirectional = inner.bidirectional,
-          .asks_partitions = true};
+          .asks_partitions = true,
+          .linear = inner.linear};
 }
 
 }  // namespace detail

@@ -164,6 +164,8 @@ struct map_properties {
   /// True for a map whose first, last, lower_bound, upper_bound, empty and size ask several maps, one after the other: they
   /// are not linearizable.
   bool asks_partitions = false;
+  /// True for a list: the time of an operation grows with the number of keys, as the whole way to its key.
+  bool linear = false;
 };
 
 /// A map with exchange, extract and update; a map with last and reverse_scan. (As concepts, because clang 14 looks at the

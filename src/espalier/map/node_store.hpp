@@ -372,6 +372,31 @@ struct value_holder {
   };
 };
 
+/// A node with an entry that is not linked yet, and its value's word. They are made at the first attempt of an operation, kept
+/// over its retries, and freed unless release() was called.
+template <class Store, class Node, class Holder>
+struct unpublished_entry {
+  explicit unpublished_entry(Store& store) noexcept : word(store), made(store, memory_role::node) {}
+
+  /// The node, of a constructor that takes the key and the word. The value is another one only after a reset of the word.
+  template <class Key, class Source>
+  Node& prepare(const void* near, const Key& key, Source&& value) {
+    const auto held = word.get(std::forward<Source>(value));
+    if (made.get() == nullptr) return made.emplace(near, key, held);
+    // relaxed: published by what links the node.
+    made.get()->value.store(held, std::memory_order_relaxed);
+    return *made.get();
+  }
+  /// To be called once the node is linked.
+  void release() noexcept {
+    made.release();
+    word.release();
+  }
+
+  typename Holder::pending word;
+  unpublished<Store, Node> made;
+};
+
 /// Chooses the constructor of a map without a store.
 struct moved_away {};
 

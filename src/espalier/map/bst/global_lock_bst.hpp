@@ -45,9 +45,9 @@ namespace espalier {
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class global_lock_bst
     : public locked_tree<global_lock_bst<Key, Value, Traits, Compare>, Key, Value,
-                         completed_traits<Traits, locked_tree_traits::with_lock<mcs_lock>>, Compare> {
+                         completed_traits<Traits, locked_nodes_traits::with_lock<mcs_lock>>, Compare> {
   using base = locked_tree<global_lock_bst, Key, Value,
-                           completed_traits<Traits, locked_tree_traits::with_lock<mcs_lock>>, Compare>;
+                           completed_traits<Traits, locked_nodes_traits::with_lock<mcs_lock>>, Compare>;
   using traits = typename base::traits_type;
   friend base;
   using typename base::contract;

@@ -65,9 +65,9 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value,
-                                              completed_traits<Traits, locked_tree_traits>, Compare> {
+                                              completed_traits<Traits, locked_nodes_traits>, Compare> {
   using base =
-      locked_tree<hand_over_hand_bst, Key, Value, completed_traits<Traits, locked_tree_traits>, Compare>;
+      locked_tree<hand_over_hand_bst, Key, Value, completed_traits<Traits, locked_nodes_traits>, Compare>;
   using traits = typename base::traits_type;
   friend base;
   using typename base::contract;

@@ -76,13 +76,8 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
     return n.value.load(std::memory_order_relaxed);  // relaxed: the node is at rest, or out of reach
   }
 
-  /// A node that is not linked yet, and its value.
   template <class Node>
-  struct new_node_of {
-    explicit new_node_of(store& s) noexcept : word(s), made(s, memory_role::node) {}
-    typename holder::pending word;
-    unpublished<store, Node> made;
-  };
+  using new_node_of = unpublished_entry<store, Node, holder>;
 
   /// Frees a node that no thread can reach, with its cell.
   template <class Node>
