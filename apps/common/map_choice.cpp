@@ -119,6 +119,25 @@ std::vector<std::size_t> positions_of(const facts_list& among, const std::vector
   return chosen;
 }
 
+std::vector<std::string> lists_to_leave_out(std::vector<std::string> lists,
+                                            const std::vector<std::string>& names, std::uint64_t keys,
+                                            std::string_view option) {
+  if (keys <= most_keys_of_a_list || lists.empty()) return {};
+  for (const std::string& name : names) {
+    if (std::ranges::find(lists, name) == lists.end()) continue;
+    throw usage_error(
+        fmt::format("{} is a list, whose operations walk half of the keys: {} of them are too many; {} is at "
+                    "most {} for it",
+                    name, keys, option, most_keys_of_a_list));
+  }
+  std::fprintf(
+      stderr, "%s\n",
+      fmt::format("left out: {}; lists, whose operations walk half of the keys, come with {} of at most {}",
+                  fmt::join(lists, ", "), option, most_keys_of_a_list)
+          .c_str());
+  return lists;
+}
+
 namespace {
 
 using workload::registration;

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/workload/subject.hpp"
@@ -39,6 +43,27 @@ template <class Entry, class... Choice>
   std::vector<Entry> chosen;
   for (const std::size_t position : positions_of(facts, choice...)) chosen.push_back(among[position]);
   return chosen;
+}
+
+/// So many keys are the most for a map whose operations walk half of its keys (map_properties::linear).
+inline constexpr std::uint64_t most_keys_of_a_list = 20'000;
+
+/// Of these lists, those that are left out because there are so many keys, as it says on standard error: all, or none. Throws
+/// usage_error if a name denotes one of them alone. `option`: how a user chooses the number of keys.
+[[nodiscard]] std::vector<std::string> lists_to_leave_out(std::vector<std::string> lists,
+                                                          const std::vector<std::string>& names,
+                                                          std::uint64_t keys, std::string_view option);
+
+/// Leaves out the maps that are lists, if there are too many keys for them.
+template <class Entry>
+void leave_out_lists(std::vector<Entry>& maps, const std::vector<std::string>& names, std::uint64_t keys) {
+  std::vector<std::string> lists;
+  for (const Entry& entry : maps) {
+    if (entry.facts.properties.linear) lists.push_back(entry.facts.name);
+  }
+  lists = lists_to_leave_out(std::move(lists), names, keys, "--keys");
+  std::erase_if(
+      maps, [&](const Entry& entry) { return std::ranges::find(lists, entry.facts.name) != lists.end(); });
 }
 
 /// The maps that names and placements denote, in the order of the catalogue and then of the placements: an entry of the

@@ -211,6 +211,8 @@ workload::session_request session_of(const bench_options& o, const CLI::App& ver
     }
   }
   s.plans = o.quick ? quick_plans(o) : plans_of(o, verb);
+  for (const auto& plan : s.plans)
+    leave_out_lists(s.maps, o.map_names(), plan->mix.into_empty ? plan->keys.size() : plan->loaded);
   if (s.plans.front()->keys.type() == workload::key_type::string) {
     if (!o.record.empty())
       throw usage_error("--record writes integers as keys; leave it out, or --keys-from");

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
+#include "apps/common/map_choice.hpp"
 #include "apps/common/option_group.hpp"
 #include "apps/common/options.hpp"
 #include "apps/common/terminal.hpp"
@@ -363,6 +364,18 @@ void say_what_is_slow(const std::vector<std::string>& indexes, std::string_view 
       [](const std::string& index) { return any_map(index).properties_of_chosen().shape == balance::none; });
 }
 
+/// An index has as many keys as its table has rows.
+void leave_out_lists(std::vector<std::string>& indexes, const oltp_options& o) {
+  std::vector<std::string> lists;
+  std::ranges::copy_if(indexes, std::back_inserter(lists),
+                       [](const std::string& index) { return any_map(index).properties_of_chosen().linear; });
+  const bool tpcc = o.workload == "tpcc";
+  const std::uint64_t rows = !tpcc ? o.rows : o.cardinalities == "small" ? 0 : db::tpcc_options().items;
+  lists = lists_to_leave_out(std::move(lists), o.indexes, rows, tpcc ? "the number of items" : "--rows");
+  std::erase_if(indexes,
+                [&](const std::string& index) { return std::ranges::find(lists, index) != lists.end(); });
+}
+
 std::unique_ptr<db::benchmark> make(const oltp_options& o, const espalier::oltp::database_options& engine) {
   if (o.workload == "tpcc") {
     db::tpcc_options t;
@@ -425,7 +438,8 @@ void run(const oltp_options& o, const CLI::App& verb) {
   for (const std::string_view name : any_map_names()) maps.emplace_back(name);
   std::vector<std::string> protocols;
   for (const auto p : espalier::oltp::all_protocols) protocols.emplace_back(to_string(p));
-  const std::vector<std::string> indexes = chosen_of(o.indexes, maps, "index");
+  std::vector<std::string> indexes = chosen_of(o.indexes, maps, "index");
+  leave_out_lists(indexes, o);
   const std::vector<std::string> by = chosen_of(o.protocols, protocols, "protocol");
   std::vector<std::string> placements;
   for (const std::string_view name : placement_names()) placements.emplace_back(name);

@@ -184,6 +184,7 @@ int run(simulate_options o, const CLI::App& parser) {
   for (const auto& plan : request.plans) {
     if (plan->mix.into_empty) throw usage_error("--mix load is not simulated; espalier bench has it");
     workload::check_room(plan->loaded, most_simulated_bytes_per_key);
+    app::leave_out_lists(request.maps, o.map_names(), plan->loaded);
   }
   app::result_files files = app::open_results(o);
 

@@ -159,6 +159,16 @@ class Refusals(CommandTest):
         bad.write_text("12\nthirteen\n")
         self.assertIn(f"{bad.name}:2:", self.refused("bench", "--keys-from", str(bad)))
 
+    def test_lists_are_refused_or_left_out_where_keys_are_too_many(self) -> None:
+        for command in ("bench", "--maps", "michael_list"), ("simulate", "--maps", "michael_list"):
+            with self.subTest(command):
+                self.assertIn("michael_list is a list", self.refused(*command, "--keys", "1000000"))
+        self.assertIn("--rows is at most", self.refused("oltp", "--workload", "ycsb-a", "--index", "lazy_list"))
+        done = self.ended(0, "bench", "--maps", "all", "--keys", "20001", "--operations", "1", "--runs", "1",
+                          "--mix", "100/0/0", "--threads", "1")
+        self.assertIn("left out: lazy_list, mcs_list, michael_list, optik_list, parsec_list;", done.stderr)
+        self.assertNotIn("list", done.stdout)
+
 
 class Help(CommandTest):
     def test_help_teaches_and_is_a_command_too(self) -> None:
