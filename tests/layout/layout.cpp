@@ -36,7 +36,12 @@ constexpr known_node known_nodes[] = {
     {"global_lock_bst", 32, 0},
     {"hand_over_hand_bst", 40, 0},
     {"locked_map", 48, 0},  // of libstdc++'s std::map: links, colour, entry
-    {"masstree", 320, 0},   // a border node, and an interior one as well
+    {"mcs_list", 24, 0},
+    {"parsec_list", 24, 0},
+    {"michael_list", 24, 0},
+    {"lazy_list", 32, 0},
+    {"optik_list", 32, 0},
+    {"masstree", 320, 0},  // a border node, and an interior one as well
     {"masstree@narrow", 128, 0},
     {"htm_masstree", 320, 0},
     {"htm_masstree@narrow", 128, 0},
