@@ -166,7 +166,7 @@ class Refusals(CommandTest):
         self.assertIn("--rows is at most", self.refused("oltp", "--workload", "ycsb-a", "--index", "lazy_list"))
         done = self.ended(0, "bench", "--maps", "all", "--keys", "20001", "--operations", "1", "--runs", "1",
                           "--mix", "100/0/0", "--threads", "1")
-        self.assertIn("left out: lazy_list, mcs_list, michael_list, optik_list, parsec_list;", done.stderr)
+        self.assertIn("left out: lazy_list, mcs_list, michael_list, optik_list, parsec_list, rlu_list;", done.stderr)
         self.assertNotIn("list", done.stdout)
 
 

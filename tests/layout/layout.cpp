@@ -41,6 +41,7 @@ constexpr known_node known_nodes[] = {
     {"michael_list", 24, 0},
     {"lazy_list", 32, 0},
     {"optik_list", 32, 0},
+    {"rlu_list", 32, 0},
     {"masstree", 320, 0},  // a border node, and an interior one as well
     {"masstree@narrow", 128, 0},
     {"htm_masstree", 320, 0},
