@@ -75,6 +75,8 @@ struct node_type {
   std::size_t bytes;
   /// In the order of their offsets; empty if the map does not state them.
   std::vector<node_member> members;
+  /// If nodes end with an array whose length differs: `bytes` is that of the smallest, and this that of an element.
+  std::size_t growth = 0;
 };
 
 /// What a map says of its nodes. A map with nodes of several types has `static std::vector<node_type> node_types()`, a

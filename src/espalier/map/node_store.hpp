@@ -20,7 +20,7 @@
 namespace espalier {
 
 /// A node at the beginning of a larger block, with an array behind it. The node knows the bytes of the whole block,
-/// which never change.
+/// which never change. Its type may say how a block of so many bytes is aligned, align_of_block(bytes).
 template <class Node>
 concept sized_node = requires(const Node& n) {
   { n.node_block_bytes() } noexcept -> std::same_as<std::size_t>;
@@ -87,8 +87,8 @@ class node_store {
   template <sized_node Node, class... Arguments>
   [[nodiscard]] Node* create_sized(memory_role role, const void* near, std::size_t bytes,
                                    Arguments&&... arguments) {
-    Node* const fresh =
-        create_within<Node>({bytes, alignof(Node), role}, near, std::forward<Arguments>(arguments)...);
+    Node* const fresh = create_within<Node>({bytes, align_of<Node>(bytes), role}, near,
+                                            std::forward<Arguments>(arguments)...);
     assert(bytes >= sizeof(Node) && fresh->node_block_bytes() == bytes);
     return fresh;
   }
@@ -97,7 +97,8 @@ class node_store {
   /// argues otherwise.
   template <class Node>
   void destroy(memory_role role, Node* node) noexcept {
-    const block whole{block_bytes(*node), alignof(Node), role};
+    const std::size_t bytes = block_bytes(*node);
+    const block whole{bytes, align_of<Node>(bytes), role};
     node->~Node();
     at_home().placement.deallocate(node, whole);
   }
@@ -195,6 +196,14 @@ class node_store {
     };
     static domain shared;
     return shared.one;
+  }
+
+  template <class Node>
+  [[nodiscard]] static constexpr std::size_t align_of(std::size_t bytes) noexcept {
+    if constexpr (requires { Node::align_of_block(bytes); })
+      return Node::align_of_block(bytes);
+    else
+      return alignof(Node);
   }
 
   template <class Node, class... Arguments>
