@@ -9,6 +9,47 @@ namespace espalier {
 //   (1) leave (release) -> read, try_lock, try_lock_both (acquire): with a version comes the state that it stands for.
 //       Operations on the other half are read-modify-writes of the same word, which continue the release sequence.
 
+/// A version lock in 32 bits (Guerraoui and Trigonakis, "Optimistic Concurrency with OPTIK", PPoPP 2016). An even version is
+/// free, an odd one is held. try_lock(seen) succeeds only if the lock still has the version that the caller read before it
+/// read what the lock protects: acquiring it *is* the validation. unlock publishes a change by the next even version;
+/// revert releases the lock with the version unchanged. A lock that is never released marks its owner as removed.
+///
+/// A stale try_lock can succeed only after 2^31 changes during one operation.
+class version_lock {
+ public:
+  using version = std::uint32_t;
+
+  [[nodiscard]] static constexpr bool is_held(version v) noexcept { return (v & 1U) != 0; }
+
+  /// Call it before reading what the lock protects.
+  [[nodiscard]] version read() const noexcept {
+    return word_.load(std::memory_order_acquire);  // order (1): read, acquire
+  }
+
+  /// Locks if the version is still the one seen; false if it changed or is held. Never waits.
+  [[nodiscard]] bool try_lock(version seen) noexcept {
+    // order (1): try_lock, acquire. relaxed: a load that spares the line a transfer, and a failure, whose word is not
+    // used.
+    return !is_held(seen) && word_.load(std::memory_order_relaxed) == seen &&
+           word_.compare_exchange_strong(seen, seen + 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+
+  /// After a change. Only by the holder.
+  void unlock() noexcept { leave(1); }
+  /// With nothing changed: what readers saw with this version stays valid. Only by the holder.
+  void revert() noexcept { leave(~version{0}); }
+
+ private:
+  void leave(version step) noexcept {
+    // relaxed: only the holder writes.
+    const version held = word_.load(std::memory_order_relaxed);
+    word_.store(held + step, std::memory_order_release);  // order (1): leave, release
+  }
+
+  std::atomic<version> word_{0};
+};
+
 /// Two version locks in one 64-bit word, 32 bits each (the ticket pair of David, Guerraoui and Trigonakis,
 /// ASPLOS 2015; its halves of 16 + 16 bits wrap after 65536 updates).
 ///
