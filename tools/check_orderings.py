@@ -23,7 +23,7 @@ import sys
 from typing import Optional
 
 # The rest of preload follows.
-ROOTS = (*(f"src/espalier/{layer}" for layer in ("map", "delegation", "reclaim", "sync", "memory", "hw")), "preload/heap")
+ROOTS = (*(f"src/espalier/{layer}" for layer in ("map", "queue", "delegation", "reclaim", "sync", "memory", "hw")), "preload/heap")
 
 WINDOW = 4
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -75,13 +77,14 @@ struct fraser_tower {
   const std::uint8_t levels;
 };
 
+/// Tower is what it has in each tower: a fraser_tower, or one with more for a class that derives from the list.
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
-          class Levels = drawn_levels>
+          class Levels = drawn_levels, std::derived_from<fraser_tower> Tower = fraser_tower>
 class fraser_skip_list
-    : public skip_list_map<fraser_skip_list<Key, Value, Traits, Compare, Levels>, Key, Value,
-                           completed_traits<Traits, skip_list_traits>, Compare, fraser_tower, true, Levels> {
+    : public skip_list_map<fraser_skip_list<Key, Value, Traits, Compare, Levels, Tower>, Key, Value,
+                           completed_traits<Traits, skip_list_traits>, Compare, Tower, true, Levels> {
   using base = skip_list_map<fraser_skip_list, Key, Value, completed_traits<Traits, skip_list_traits>,
-                             Compare, fraser_tower, true, Levels>;
+                             Compare, Tower, true, Levels>;
   friend base;
   using base::head_;
   using base::is_marked;
@@ -93,7 +96,6 @@ class fraser_skip_list
   using typename base::link;
   using typename base::link_word;
   using typename base::new_node;
-  using typename base::node;
   using typename base::tower;
   using place = typename base::template place<>;
 
@@ -102,7 +104,7 @@ class fraser_skip_list
 
   /// The same map with other entries, another order or other policies.
   template <class K, class V, class C = std::less<K>, class T = Traits>
-  using rebind = fraser_skip_list<K, V, T, C, Levels>;
+  using rebind = fraser_skip_list<K, V, T, C, Levels, Tower>;
 
   static constexpr map_properties properties{
       .name = "fraser_skip_list",
@@ -125,16 +127,17 @@ class fraser_skip_list
 
  private:
   bool do_insert(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [](node&, new_node&) {});
+    return add(guard, key, value, [](node&, new_node&) {}) != nullptr;
   }
 
   bool do_assign(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [&](node& n, new_node& fresh) {
+    const auto assign = [&](node& n, new_node& fresh) {
       const auto word = fresh.word.get(value);
       guard.reserve(holder::retirements);
       holder::assign(store_, guard, n.value, word);
       fresh.word.release();
-    });
+    };
+    return add(guard, key, value, assign) != nullptr;
   }
 
   bool do_erase(guard_type& guard, const Key& key) {
@@ -158,13 +161,62 @@ class fraser_skip_list
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const { return base::check_invariants(); }
 
- private:
+ protected:
+  // What a queue is made of (queue/shavit_lotan_queue.hpp).
+
+  using typename base::node;
+
   /// What a search needs reserved at each unlinking, of which it uses one: the other one is for the caller's own node.
   static constexpr unsigned own_retirements = 2;
 
+  /// Marks all links of a node. True if it was this call that set the mark at level 0.
+  static bool set_marks(node& n) noexcept {
+    for (unsigned level = n.levels; --level != 0;) static_cast<void>(set_mark(n.next(level)));
+    return set_mark(n.next(0));  // LP: erase(true)
+  }
+
+  /// Inserts a new node and returns it, or calls present(node, fresh) and returns null.
+  template <class Present>
+  node* add(guard_type& guard, const Key& key, const Value& value, const Present& present) {
+    new_node fresh(*this);
+    for (backoff pause;; pause.wait()) {
+      place at;
+      if (node* const n = search(guard, key, at)) {
+        present(*n, fresh);
+        return nullptr;
+      }
+      node& n = fresh.prepare(key, value, at);
+      for (unsigned level = 0; level < n.levels; ++level)
+        n.next(level).store(link_word(at.after[level]),
+                            std::memory_order_relaxed);  // relaxed: published below
+      guard.reserve(own_retirements);
+      link_word expected(at.after[0]);
+      // LP: insert(true) is this compare-exchange when it succeeds. order (1): publish, acq_rel. relaxed at a failure: the
+      // word read is not used.
+      if (!at.before[0]->next(0).compare_exchange_strong(expected, link_word(&n), std::memory_order_acq_rel,
+                                                         std::memory_order_relaxed))
+        continue;
+      fresh.linked();
+      if (n.levels != 1) link_upper_levels(guard, n, at);
+      return &n;
+    }
+  }
+
+  /// Unlinks erased nodes with this key, after the decision of an operation, which may no longer fail; only at so many
+  /// levels.
+  void clean_up(guard_type& guard, const Key& key, unsigned levels = base::most_levels) noexcept {
+    try {
+      place at;
+      static_cast<void>(search(guard, key, at, levels));
+    } catch (...) {  // another update does it
+    }
+  }
+
+ private:
   /// Finds the place of a key, and unlinks what has marks there. Returns the node with the key, or null. Throws
   /// std::bad_alloc.
-  node* search(guard_type& guard, const Key& key, place& at) {
+  node* search(guard_type& guard, const Key& key, place& at, unsigned levels = base::most_levels) {
+    at.levels = std::min(base::levels_of_search(), levels);
     while (true) {
       if (node* n = nullptr; try_search(guard, key, at, n)) return n;
     }
@@ -172,7 +224,6 @@ class fraser_skip_list
   /// False where another thread has changed something in the way.
   bool try_search(guard_type& guard, const Key& key, place& at, node*& found) {
     tower* before = &head_.begin;
-    at.levels = base::levels_of_search();
     for (unsigned level = at.levels; level-- != 0;) {
       // order (1), (2): read_link, acquire
       const link_word from = before->next(level).load(std::memory_order_acquire);
@@ -199,6 +250,17 @@ class fraser_skip_list
     return true;
   }
 
+  static bool set_mark(link& from) noexcept {
+    // order (1), (2): read_link, acquire
+    link_word word = from.load(std::memory_order_acquire);
+    // order (2), (3): set_mark, acq_rel
+    while (!is_marked(word) &&
+           !from.compare_exchange_weak(word, word.with(base::mark), std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+    }
+    return !is_marked(word);
+  }
+
   /// Unlinks a node with a mark at this level. Needs one reserved retirement.
   bool unlink(guard_type& guard, tower& before, node& n, unsigned level) noexcept {
     // order (1), (2): read_link, acquire: frozen.
@@ -216,48 +278,6 @@ class fraser_skip_list
   void forget(guard_type& guard, node& n, unsigned levels) noexcept {
     // order (4): forget, acq_rel
     if (n.linked.fetch_sub(levels, std::memory_order_acq_rel) == levels) base::retire_node(guard, &n);
-  }
-
-  /// Marks all links of a node. True if it was this call that set the mark at level 0.
-  static bool set_marks(node& n) noexcept {
-    for (unsigned level = n.levels; --level != 0;) static_cast<void>(set_mark(n.next(level)));
-    return set_mark(n.next(0));  // LP: erase(true)
-  }
-  static bool set_mark(link& from) noexcept {
-    // order (1), (2): read_link, acquire
-    link_word word = from.load(std::memory_order_acquire);
-    // order (2), (3): set_mark, acq_rel
-    while (!is_marked(word) &&
-           !from.compare_exchange_weak(word, word.with(base::mark), std::memory_order_acq_rel,
-                                       std::memory_order_acquire)) {
-    }
-    return !is_marked(word);
-  }
-
-  template <class Present>
-  bool add(guard_type& guard, const Key& key, const Value& value, const Present& present) {
-    new_node fresh(*this);
-    for (backoff pause;; pause.wait()) {
-      place at;
-      if (node* const n = search(guard, key, at)) {
-        present(*n, fresh);
-        return false;
-      }
-      node& n = fresh.prepare(key, value, at);
-      for (unsigned level = 0; level < n.levels; ++level)
-        n.next(level).store(link_word(at.after[level]),
-                            std::memory_order_relaxed);  // relaxed: published below
-      guard.reserve(own_retirements);
-      link_word expected(at.after[0]);
-      // LP: insert(true) is this compare-exchange when it succeeds. order (1): publish, acq_rel. relaxed at a failure: the
-      // word read is not used.
-      if (!at.before[0]->next(0).compare_exchange_strong(expected, link_word(&n), std::memory_order_acq_rel,
-                                                         std::memory_order_relaxed))
-        continue;
-      fresh.linked();
-      if (n.levels != 1) link_upper_levels(guard, n, at);
-      return true;
-    }
   }
 
   /// Links a node that is linked at level 0. Needs one reserved retirement.
@@ -307,15 +327,6 @@ class fraser_skip_list
                                                                 std::memory_order_acquire)) {
     }
     return is_marked(word);
-  }
-
-  /// Unlinks erased nodes with this key, after the decision of an operation, which may no longer fail.
-  void clean_up(guard_type& guard, const Key& key) noexcept {
-    try {
-      place at;
-      static_cast<void>(search(guard, key, at));
-    } catch (...) {  // another update does it
-    }
   }
 
   [[nodiscard]] static unsigned linked_levels(const node& n) noexcept {

@@ -205,10 +205,18 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
   [[nodiscard]] static constexpr bool is_marked(const node*) noexcept { return false; }
   [[nodiscard]] static bool is_marked(tagged_ptr<node, 1> word) noexcept { return word.has(mark); }
 
+  /// Of level 0, where it decides.
+  [[nodiscard]] static bool has_mark(const node& n) noexcept {
+    return is_marked(n.next(0).load(std::memory_order_acquire));  // order (1): read_link, acquire
+  }
+  [[nodiscard]] static typename holder::view value_of(const node& n) noexcept {
+    return holder::read(n.value.load(std::memory_order_acquire));  // order (2): read_value, acquire
+  }
+
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const node* const n = find_node(key);
     if (n == nullptr) return std::nullopt;
-    return holder::read(n->value.load(std::memory_order_acquire));  // order (2): read_value, acquire
+    return value_of(*n);
   }
 
   [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return find_node(key) != nullptr; }
@@ -222,10 +230,7 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
       const node* n = seek([&](const Key& key) { return !bound.admits(key); }).after;
       while (n != nullptr) {
         const link_word next = n->next(0).load(std::memory_order_acquire);  // order (1): read_link, acquire
-        if (!is_marked(next)) {
-          // order (2): read_value, acquire
-          if (!visit(n->key, holder::read(n->value.load(std::memory_order_acquire)))) return;
-        }
+        if (!is_marked(next) && !visit(n->key, value_of(*n))) return;
         n = to_pointer(next);
       }
     }
@@ -378,8 +383,7 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
     const node* const n = seek([&](const Key& other) { return less(other, key); }).after;
     if (n == nullptr || less(key, n->key)) return nullptr;
     if constexpr (Marked) {
-      // order (1): read_link, acquire
-      if (is_marked(n->next(0).load(std::memory_order_acquire))) return nullptr;
+      if (has_mark(*n)) return nullptr;
     }
     return n;
   }
@@ -390,8 +394,7 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
     const tower* const last = seek([&](const Key& key) { return bound.admits(key); }).before;
     if (last == &head_.begin) return std::nullopt;
     const node& n = *static_cast<const node*>(last);
-    // order (2): read_value, acquire
-    return map_entry<Key, Value>{n.key, holder::read(n.value.load(std::memory_order_acquire))};
+    return map_entry<Key, Value>{n.key, value_of(n)};
   }
 
   std::atomic<unsigned> top_{0};  // the highest level that has had a node
