@@ -359,14 +359,6 @@ const sim::transactional_spec& transactions_of(const sim::machine_spec& machine)
   return *machine.transactions;
 }
 
-std::string too_short(std::uint64_t operations, unsigned threads, std::uint64_t steps) {
-  constexpr std::uint64_t least_a_thread = 20;
-  const std::uint64_t least = least_a_thread * threads;
-  if (operations * std::max<std::uint64_t>(steps, 1) >= least) return "";
-  return fmt::format("Too short: {} operations by {} threads; a verdict takes {}.", operations, threads,
-                     least);
-}
-
 ordered_json study_document(const study_options& o, const sim::machine_spec& machine, std::string_view name,
                             std::string_view title, std::string_view paper) {
   ordered_json j;

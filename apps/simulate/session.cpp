@@ -33,24 +33,23 @@ class fill_feed final : public step_feed {
   workload::filling_steps steps_;
 };
 
-/// The remaining operations of all threads: each takes the next one, so that all threads work until the end.
 class drawn_feed final : public step_feed {
  public:
   drawn_feed(const workload::run_request& request, unsigned thread, std::atomic<std::uint64_t>& new_keys,
-             std::uint64_t& left)
-      : steps_(request, thread, new_keys), left_(left), interrupted_(request.interrupted) {}
+             shared_operations& shared)
+      : steps_(request, thread, new_keys), shared_(shared), interrupted_(request.interrupted) {}
 
   bool next(step& s) override {
     const sim::own_code scope;
-    if (left_ == 0 || workload::is_set(interrupted_)) return false;
-    --left_;
+    if (workload::is_set(interrupted_) || !shared_.take(has_one_)) return false;
     s = steps_.next();
     return true;
   }
 
  private:
   workload::drawn_steps steps_;
-  std::uint64_t& left_;
+  shared_operations& shared_;
+  bool has_one_ = false;
   const std::atomic<bool>* interrupted_;
 };
 
@@ -75,17 +74,17 @@ simulated_measurement measure(const simulation_request& request, const simulated
                               .recorder = nullptr,
                               .interrupted = request.interrupted};
   const auto phase = [&](std::uint64_t operations) {
-    std::uint64_t left = operations;
-    return program.run([&](unsigned thread) {
-      drawn_feed feed(draws, thread, new_keys, left);
+    shared_operations shared(program, operations);
+    return shared.counted(program.run([&](unsigned thread) {
+      drawn_feed feed(draws, thread, new_keys, shared);
       map->do_all(feed);
-    });
+    }));
   };
   static_cast<void>(phase(request.warm_up.value_or(request.operations / 5 + 1)));
   ++draws.seed;
   std::vector<elision_counts> before;
   program.outside_time([&] { before = map->transactions(); });
-  const sim::phase_result measured = phase(request.operations);
+  const counted_phase measured = phase(request.operations);
 
   std::vector<elision_counts> regions;
   std::optional<memory_usage> used;
@@ -98,12 +97,7 @@ simulated_measurement measure(const simulation_request& request, const simulated
   std::optional<double> bytes_per_key;
   if (used && plan->loaded != 0)
     bytes_per_key = static_cast<double>(used->bytes_in_use) / static_cast<double>(plan->loaded);
-  return {counted(measured, request.operations, request.machine.ghz),
-          entry.facts,
-          plan,
-          threads,
-          std::move(regions),
-          bytes_per_key};
+  return {measured, entry.facts, plan, threads, std::move(regions), bytes_per_key};
 }
 
 }  // namespace

@@ -9,11 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/simulate/counted_phase.hpp"
 #include "apps/simulate/simulated_map.hpp"
-#include "sim/machine/counts.hpp"
 #include "sim/machine/machine_spec.hpp"
 #include "sim/simulation/simulation.hpp"
-#include "sim/transactions/transaction_counts.hpp"
 
 namespace espalier::simulate {
 
@@ -32,26 +31,34 @@ struct simulation_request {
   const std::atomic<bool>* interrupted = nullptr;
 };
 
-/// A measured phase of a simulated program.
-struct counted_phase {
-  std::uint64_t operations = 0;
-  sim::counts total;
-  sim::transaction_counts transactions;
-  std::uint64_t cycles = 0;
-  double ghz = 1;
+/// The operations of a phase, of which each thread takes the next, so that all work until the end.
+class shared_operations {
+ public:
+  shared_operations(const sim::simulation& in, std::uint64_t operations) noexcept
+      : in_(in), all_(operations), left_(operations) {}
 
-  /// On the simulated machine, not on this one.
-  [[nodiscard]] double operations_per_second() const noexcept {
-    return static_cast<double>(operations) / static_cast<double>(cycles) * ghz * 1e9;
+  /// For a thread before its first operation and after each. `has_one` is the thread's own, and false at first.
+  bool take(bool& has_one) noexcept {
+    if (left_ == all_) start_ = in_.clock();
+    if (has_one && ++ended_ == all_ - all_ / 2) half_ = in_.clock();
+    has_one = left_ != 0;
+    if (has_one) --left_;
+    return has_one;
   }
-  [[nodiscard]] double per_operation(std::uint64_t count) const noexcept {
-    return static_cast<double>(count) / static_cast<double>(operations);
+  [[nodiscard]] std::uint64_t left() const noexcept { return left_; }
+
+  [[nodiscard]] counted_phase counted(const sim::phase_result& measured) const {
+    return {all_, measured.total(), measured.transactions, measured.cycles, in_.spec().ghz, half_ - start_};
   }
+
+ private:
+  const sim::simulation& in_;
+  std::uint64_t all_;
+  std::uint64_t left_;
+  std::uint64_t ended_ = 0;
+  std::uint64_t start_ = 0;
+  std::uint64_t half_ = 0;
 };
-[[nodiscard]] inline counted_phase counted(const sim::phase_result& measured, std::uint64_t operations,
-                                           double ghz) {
-  return {operations, measured.total(), measured.transactions, measured.cycles, ghz};
-}
 
 /// One map under one plan with one number of threads.
 struct simulated_measurement : counted_phase {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/common/study_registry.hpp"
+#include "apps/simulate/counted_phase.hpp"
 #include "sim/machine/machine_spec.hpp"
 
 // Studies: simulations with a name, of maps in a given order or of programs other than maps. Each is a
@@ -45,8 +46,5 @@ using registered_study = app::registered<study>;
 
 /// Of a machine that has transactions. Throws usage_error for another.
 [[nodiscard]] const sim::transactional_spec& transactions_of(const sim::machine_spec& machine);
-
-/// Why so few operations support no verdict; empty if there are enough. `steps` is what one operation repeats.
-[[nodiscard]] std::string too_short(std::uint64_t operations, unsigned threads, std::uint64_t steps = 1);
 
 }  // namespace espalier::simulate

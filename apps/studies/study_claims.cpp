@@ -141,6 +141,14 @@ std::vector<std::string> missing_of(const readings& measured, std::uint64_t keys
   return absent;
 }
 
+/// Why one of the maps supports no verdict; empty if all do.
+std::string short_of(const readings& measured, std::uint64_t keys, const std::vector<std::string>& maps) {
+  for (const std::string& map : maps)
+    if (const reading* const r = measured.find(map, keys); r != nullptr && !r->too_short.empty())
+      return fmt::format("{} ({}).", r->too_short, map);
+  return {};
+}
+
 std::vector<std::string> maps_of(const std::vector<map_pair>& pairs) {
   std::vector<std::string> maps;
   for (const map_pair& p : pairs) maps.insert(maps.end(), {p.better, p.worse});
@@ -200,7 +208,8 @@ template <class How>
 judge of_measured(std::vector<std::string> maps, How how) {
   return [=](const readings& measured, std::uint64_t keys) -> judgement {
     const auto absent = missing_of(measured, keys, maps);
-    return absent.empty() ? how(measured, keys) : missing(absent);
+    if (!absent.empty()) return missing(absent);
+    return unless_too_short(how(measured, keys), short_of(measured, keys, maps));
   };
 }
 
@@ -259,6 +268,11 @@ std::vector<double> ratios_of_rounds(const std::vector<double>& rounds,
 std::optional<double> median_of_ratios(const std::vector<double>& rounds,
                                        const std::vector<double>& other_rounds) {
   return measure::median(ratios_of_rounds(rounds, other_rounds));
+}
+
+judgement unless_too_short(judgement j, const std::string& why) {
+  if (why.empty() || j.verdict == agreement::not_measurable || j.verdict == agreement::too_short) return j;
+  return {fmt::format("{} {}", j.sentence, why), agreement::too_short};
 }
 
 std::string grouped(std::uint64_t number) {
@@ -327,8 +341,10 @@ judge mean_ratio(const std::vector<map_pair>& pairs, double ratio) {
       better.push_back(measured.find(p.better, keys));
       worse.push_back(measured.find(p.worse, keys));
     }
-    return with_reason(decide_size(sentence, mean, ratio),
-                       reason("the maps that should be faster", better, "the others", worse));
+    return unless_too_short(
+        with_reason(decide_size(sentence, mean, ratio),
+                    reason("the maps that should be faster", better, "the others", worse)),
+        short_of(measured, keys, maps_of(pairs)));
   };
 }
 
@@ -356,7 +372,7 @@ judge no_crossing_cost(const std::vector<map_pair>& pairs) {
                    ratio_list(ratios)),
                {1 / mean.middle, 1 / mean.high, 1 / mean.low}, 1 / order_margin);
     j.sentence += others;
-    return j;
+    return unless_too_short(std::move(j), short_of(measured, keys, maps_of(kept)));
   };
 }
 
@@ -421,8 +437,6 @@ std::vector<judged_claim> judge_all(const std::vector<claim>& claims, const read
       } else if (another_machine && !c.elsewhere) {
         j = {fmt::format("{} The paper has it on {}, which this machine is not.", j.sentence, c.machine),
              agreement::not_measurable};
-      } else if (!measured.unjudged.empty() && j.verdict != agreement::not_measurable) {
-        j = {fmt::format("{} {}", j.sentence, measured.unjudged), agreement::not_measurable};
       }
       findings.push_back({c.paper, std::move(j), true, k});
     }

@@ -33,6 +33,8 @@ struct reading {
   /// so that a ratio within a round says more than one of medians. Comparable within one session only.
   std::vector<double> rounds{};
   std::size_t session = 0;
+  /// Why it supports no verdict; empty where it does.
+  std::string too_short{};
 };
 
 /// The measurements of one machine.
@@ -47,20 +49,19 @@ class readings {
     return found == all_.end() ? nullptr : &found->second;
   }
   [[nodiscard]] const std::string& machine() const noexcept { return machine_; }
-  /// Why they support no verdict; empty where they do.
-  std::string unjudged;
 
  private:
   std::string machine_;
   std::map<std::pair<std::string, std::uint64_t>, reading> all_;
 };
 
-enum class agreement : unsigned char { agrees, differs, not_measurable };
+enum class agreement : unsigned char { agrees, differs, too_short, not_measurable };
 
 [[nodiscard]] constexpr std::string_view to_string(agreement verdict) noexcept {
-  return verdict == agreement::agrees    ? "agrees"
-         : verdict == agreement::differs ? "differs"
-                                         : "not measurable here";
+  return verdict == agreement::agrees      ? "agrees"
+         : verdict == agreement::differs   ? "differs"
+         : verdict == agreement::too_short ? "not judged: the run is too short"
+                                           : "not measurable here";
 }
 
 /// A sentence with the numbers, and the resulting verdict on the paper's claim.
@@ -68,6 +69,8 @@ struct judgement {
   std::string sentence;
   agreement verdict;
 };
+/// With the verdict that the run is too short, if there is a reason to say so and it has been judged.
+[[nodiscard]] judgement unless_too_short(judgement j, const std::string& why);
 using judge = std::function<judgement(const readings&, std::uint64_t keys)>;
 
 /// A claim that was judged once.

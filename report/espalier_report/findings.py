@@ -8,10 +8,10 @@ from typing import Any
 
 from espalier_report import tables, text
 from espalier_report.markup import Content, Markup, element
-from espalier_report.results import Finding, Study
+from espalier_report.results import TOO_SHORT, Finding, Study
 from espalier_report.tables import Column
 
-BADGES = {"agrees": "agrees", "differs": "differs", "not measurable here": "undecided"}
+BADGES = {"agrees": "agrees", "differs": "differs", "not measurable here": "undecided", TOO_SHORT: "undecided"}
 # The sentence of a finding that states why it is undecided, reworded for several findings. For these three, the text
 # before the sentence is what was found nevertheless. Any other text is the cause as a whole.
 CAUSES = ((r"The paper has it (at [\d,]+(?: and [\d,]+)* keys)\.$", r"the paper has them \1"),
@@ -24,6 +24,8 @@ Causes = dict[str, list[Finding]]
 
 def cause_of(finding: Finding) -> tuple[str, str]:
     """Why a finding is undecided, and what was found nevertheless."""
+    if finding.verdict == TOO_SHORT:
+        return "the run is too short", finding.ours
     for pattern, words in CAUSES:
         found = re.search(pattern, finding.ours)
         if found:
@@ -43,7 +45,8 @@ def shared_causes(findings: Sequence[Finding]) -> Causes:
 
 
 def sentence(cause: str, number: int) -> str:
-    return f"{text.plural(number, 'finding')} could not be measured here: {cause}."
+    undecided = "were not judged" if cause == "the run is too short" else "could not be measured here"
+    return f"{text.plural(number, 'finding')} {undecided}: {cause}."
 
 
 def sentences(causes: Causes) -> list[str]:

@@ -20,7 +20,8 @@ Object = dict[str, Any]
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 EXPECTED = "a results file is the JSON that `espalier bench`, `espalier simulate` or `espalier inspect` writes"
 SETTINGS = ("mix", "distribution", "keys", "placement")
-VERDICTS = ("agrees", "differs", "not measurable here")
+TOO_SHORT = "not judged: the run is too short"
+VERDICTS = ("agrees", "differs", "not measurable here", TOO_SHORT)
 # The counts of a simulated entry, per operation; the seven places from l1_hits on served all accesses.
 COUNTS = ("accesses", "l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers",
           "local_dram", "remote_dram", "reads", "writes", "atomics", "fences", "upgrades",

@@ -3,6 +3,7 @@ share."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from espalier_report.figures import Figure, Json, View
 from espalier_report.grids import Grid
 from espalier_report.markup import Markup, element
 from espalier_report.page import Beside, Drawn, Part, Script
-from espalier_report.results import Finding, Measurement, Results, Study, StudyFigure
+from espalier_report.results import TOO_SHORT, Finding, Measurement, Results, Study, StudyFigure
 
 READING = (
     "A finding agrees where the difference has the paper's direction and at least half its size. It is not "
@@ -197,8 +198,11 @@ def scores(study: Study, found: Sequence[Finding]) -> list[str]:
 
 
 def counted(found: Sequence[Finding]) -> str:
-    return text.listing(f"{sum(f.verdict == verdict for f in found)} {words}" for verdict, words in (
-        ("agrees", "agree"), ("differs", "differ"), ("not measurable here", "could not be measured here")))
+    numbers = Counter(f.verdict for f in found)
+    said = {"agrees": "agree", "differs": "differ", "not measurable here": "could not be measured here"}
+    if TOO_SHORT in numbers:
+        said[TOO_SHORT] = "were not judged, as the run is too short"
+    return text.listing(f"{numbers[verdict]} {words}" for verdict, words in said.items())
 
 
 def cautions(shown: Results, study: Study) -> list[str]:

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/simulate/counted_phase.hpp"
 #include "apps/studies/atc18/claims.hpp"
 #include "apps/studies/dps/claims.hpp"
 #include "apps/studies/malloc_speed/claims.hpp"
@@ -28,6 +29,7 @@ using namespace ::testing;
 constexpr auto agrees = agreement::agrees;
 constexpr auto differs = agreement::differs;
 constexpr auto unknown = agreement::not_measurable;
+constexpr auto too_short = agreement::too_short;
 
 using judged_as = std::vector<agreement>;
 using found_claims = std::vector<std::pair<std::string, agreement>>;
@@ -243,17 +245,55 @@ TEST(atc18_study, claims_speak_of_maps_that_their_figure_measures) {
   }
 }
 
+TEST(simulated_phase, is_too_short_with_few_operations_or_with_halves_that_are_not_alike) {
+  const auto why = [](std::uint64_t operations, std::uint64_t half, unsigned threads,
+                      std::uint64_t steps = 1) {
+    return simulate::too_short({operations, {}, {}, 1000, 1, half}, threads, steps);
+  };
+  EXPECT_EQ(why(400, 500, 20), "");
+  EXPECT_EQ(why(399, 500, 20), "Too short: 399 operations by 20 threads; a verdict takes 400");
+  // Long operations, of which a thread needs two.
+  EXPECT_EQ(why(160, 500, 80, 64), "");
+  EXPECT_EQ(why(159, 500, 80, 64), "Too short: 159 operations by 80 threads; a verdict takes 160");
+  EXPECT_EQ(why(400, 600, 20), "");
+  EXPECT_EQ(why(400, 400, 20), "");
+  EXPECT_EQ(why(400, 601, 20),
+            "Too short: the second half of 400 operations had 1.51 times the throughput of the first");
+  EXPECT_EQ(why(400, 399, 20),
+            "Too short: the second half of 400 operations had 0.66 times the throughput of the first");
+}
+
+TEST(study_claims, of_one_map_that_ran_too_short_are_not_judged) {
+  reading one = steady(150);
+  one.too_short = "Too short: so few";
+  const readings measured = of({{"a", one}, {"b", steady(100)}, {"c", steady(90)}});
+  const judgement found = faster("a", "b")(measured, million);
+  EXPECT_EQ(found.verdict, too_short);
+  EXPECT_EQ(to_string(found.verdict), "not judged: the run is too short");
+  EXPECT_THAT(found.sentence, EndsWith(" Too short: so few (a)."));
+  for (const judge& other :
+       {mean_ratio({{"b", "c"}, {"a", "b"}}, 1.2), ordered({{"first", {"a"}}, {"next", {"c"}}}),
+        none_is_best({"b"}, {"a"}), alike("b", "a")})
+    EXPECT_EQ(verdict(other, measured), too_short);
+  EXPECT_EQ(verdict(faster("b", "c"), measured), agrees);
+  EXPECT_EQ(verdict(faster("a", "absent"), measured), unknown);
+}
+
 TEST(atc18_study, judges_nothing_over_readings_that_are_too_short) {
   for (const atc18::figure& f : atc18::figures()) {
     readings all;
-    all.unjudged = "Too short.";
+    reading one = steady(100);
+    one.too_short = "Too short";
     for (const auto& group : f.groups) {
       for (const atc18::subject& s : group) {
-        for (const std::uint64_t keys : f.keys) all.add(s.name(), keys, steady(100));
+        for (const std::uint64_t keys : f.keys) all.add(s.name(), keys, one);
       }
     }
-    for (const judged_claim& found : judge_all(f.claims, all, f.keys))
-      EXPECT_EQ(found.ours.verdict, unknown) << f.id;
+    for (const judged_claim& found : judge_all(f.claims, all, f.keys)) {
+      if (found.ours.verdict == unknown) continue;  // for another reason
+      EXPECT_EQ(found.ours.verdict, too_short) << f.id;
+      EXPECT_THAT(found.ours.sentence, HasSubstr("Too short (")) << f.id;
+    }
   }
 }
 
@@ -266,15 +306,15 @@ TEST(dps_study, judges_nothing_over_readings_that_are_too_short) {
       for (const dps::panel& of : p.panels) {
         for (const dps::load& l : of.loads) {
           for (const std::string& how : of.techniques)
-            measured.add(l, how, {.speed = 1, .costs = {}, .unjudged = short_run ? "Too short." : ""});
+            measured.add(l, how, {.speed = 1, .costs = {}, .too_short = short_run ? "Too short" : ""});
         }
       }
       for (const judged_claim& c : p.judge(measured)) {
         const bool counts_alone = c.claim.find("cache operations") != std::string::npos;
-        if (!counts_alone && c.ours.verdict != unknown) ++judged;
-        if (short_run && !counts_alone) {
-          EXPECT_THAT(c.ours.sentence, HasSubstr("Too short.")) << c.claim;
-        }
+        if (counts_alone) continue;
+        EXPECT_EQ(c.ours.verdict == too_short, short_run) << c.claim;
+        EXPECT_EQ(c.ours.sentence.find("Too short (") != std::string::npos, short_run) << c.claim;
+        if (c.ours.verdict != too_short) ++judged;
       }
     }
     EXPECT_EQ(judged == 0, short_run);

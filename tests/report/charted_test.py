@@ -89,14 +89,17 @@ class Pages(ChartedCase):
         self.assertEqual(charted.reading(loaded, loaded.study), (charted.BEYOND,))
 
     def test_what_several_findings_lack_is_said_once(self) -> None:
-        undecided = [{"paper": f"Claim {index}", "verdict": "not measurable here",
-                      "ours": "this processor has no transactions."} for index in range(4)]
-        pages = self.pages({"study.figures[*].findings": undecided})
-        said = "{} findings could not be measured here: this processor has no transactions."
-        self.assertIn(said.format(8), pages["index.html"].texts("li"))
-        for name in ("ring-16.html", "fresh.html"):
-            self.assertIn(said.format(4), pages[name].texts("summary"))
-            self.assertEqual(pages[name].captioned("undecided")[1:], [[f"Claim {index}."] for index in range(4)])
+        for verdict, ours, said, more in (
+                ("not measurable here", "this processor has no transactions.",
+                 "{} findings could not be measured here: this processor has no transactions.", []),
+                ("not judged: the run is too short", "1.2 times. Too short: 7 operations (a).",
+                 "{} findings were not judged: the run is too short.", ["1.2 times. Too short: 7 operations (a)."])):
+            undecided = [{"paper": f"Claim {index}", "verdict": verdict, "ours": ours} for index in range(4)]
+            pages = self.pages({"study.figures[*].findings": undecided})
+            self.assertIn(said.format(8), pages["index.html"].texts("li"))
+            for name in ("ring-16.html", "fresh.html"):
+                self.assertIn(said.format(4), pages[name].texts("summary"))
+                self.assertEqual(pages[name].captioned("undecided")[1:], [[f"Claim {index}.", *more] for index in range(4)])
 
     def test_simulated_pages_and_axes_say_so_everywhere(self) -> None:
         for name, shown in self.pages(simulated_=True).items():

@@ -136,7 +136,6 @@ class simulated_study {
     const std::string& machine = p.machine.name;
     const bool papers = std::ranges::find(papers_machines, machine) != papers_machines.end();
     app::readings measured(papers ? machine : "");
-    measured.unjudged = too_short(o_.operations, p.threads.front());
     for (const std::uint64_t keys : f.keys_or(only_)) {
       // A copy of the plan with the panel's name.
       const auto plan = std::make_shared<workload::workload_plan>(*plans_.at(keys));
@@ -152,7 +151,9 @@ class simulated_study {
           simulated_measurement m = measure(s, at, keys);
           m.plan = plan;
           const double speed = m.operations_per_second();
-          measured.add(s.name(), keys, {speed, speed, speed, m.facts.node_bytes, costs_of(m)});
+          app::reading read{speed, speed, speed, m.facts.node_bytes, costs_of(m)};
+          read.too_short = too_short(m, m.threads);
+          measured.add(s.name(), keys, read);
           if (m.facts.node_bytes) shown.measured->node_bytes[s.name()] = *m.facts.node_bytes;
           panel.push_back(std::move(m));
         }

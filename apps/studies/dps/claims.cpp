@@ -156,8 +156,9 @@ judgement judged(const part& p, const results& measured) {
   if (x == nullptr || y == nullptr)
     return {fmt::format("Not measured: {}.", (x == nullptr ? p.one : p.other).text()),
             agreement::not_measurable};
-  if (const std::string& why = x->unjudged.empty() ? y->unjudged : x->unjudged; !why.empty())
-    return {why, agreement::not_measurable};
+  for (const auto& [of, r] : {std::pair{&p.one, x}, std::pair{&p.other, y}})
+    if (!r->too_short.empty())
+      return {fmt::format("{} ({}).", r->too_short, of->text()), agreement::too_short};
   const std::string one = p.one.text();
   const std::string other = p.other.text();
   if (p.of == figure_of_merit::misses)
@@ -183,8 +184,7 @@ judged_claim judged(const claim_row& claim, const results& measured) {
     const judgement found = judged(p, measured);
     if (all.sentence.find(found.sentence) == std::string::npos)
       all.sentence += (all.sentence.empty() ? "" : " ") + found.sentence;
-    if (found.verdict == agreement::not_measurable || all.verdict == agreement::agrees)
-      all.verdict = found.verdict;
+    all.verdict = std::max(all.verdict, found.verdict);  // in the order of their weight
   }
   return {claim.paper, std::move(all), claim.of_paper};
 }

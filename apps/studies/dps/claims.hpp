@@ -67,7 +67,7 @@ struct load_reading {
   double speed = 0;  ///< operations a second
   operation_counts costs;
   /// Why it supports no verdict; empty where it does.
-  std::string unjudged{};
+  std::string too_short{};
 };
 
 class results {

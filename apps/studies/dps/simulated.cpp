@@ -120,7 +120,7 @@ placed_program with_servers(const sim::machine_spec& machine, unsigned threads, 
 
 /// State shared by the feeds of all threads.
 struct operations_left {
-  std::uint64_t left;
+  shared_operations operations;
   unsigned clients;
 };
 
@@ -135,15 +135,14 @@ class drawn_feed final : public study_feed {
 
   bool next(catalog::step& s) override {
     const sim::own_code scope;
-    if (shared_.left == 0) return false;
-    --shared_.left;
+    if (!shared_.operations.take(has_one_)) return false;
     s = {map_operation::contains, 0, 0};
     if (load_.what == work::tree) {
       s.key = key_of(random_.below(2 * load_.keys));
       if (random_.below(100) < load_.updates)
         s.op = random_.below(2) == 0 ? map_operation::insert : map_operation::erase;
     } else if (in_turn_ && load_.objects != 0) {
-      s.key = shared_.left % load_.objects;
+      s.key = shared_.operations.left() % load_.objects;
     } else {
       s.key = random_.below(load_.objects != 0 ? load_.objects : 1U << 20U);
     }
@@ -162,6 +161,7 @@ class drawn_feed final : public study_feed {
   const load& load_;
   measure::random_generator random_;
   const bool in_turn_;
+  bool has_one_ = false;
   operations_left& shared_;
 };
 
@@ -250,15 +250,15 @@ counted_phase measure(const sim::machine_spec& machine, const load& l, const std
     program->settle(thread, feed);
   });
   const auto phase = [&](std::uint64_t count, bool warms) {
-    operations_left shared{count, placed.clients};
-    return simulated.run([&](unsigned thread) {
+    operations_left shared{{simulated, count}, placed.clients};
+    return shared.operations.counted(simulated.run([&](unsigned thread) {
       if (!placed.used[thread]) return;
       drawn_feed feed(l, warms ? seed : seed + 1, thread, warms, shared);
       program->operate(thread, feed);
-    });
+    }));
   };
   static_cast<void>(phase(warm_up, true));
-  const sim::phase_result measured = phase(operations, false);
+  const counted_phase measured = phase(operations, false);
   std::uint64_t writes = 0;
   simulated.outside_time([&] {
     writes = program->writes();
@@ -267,7 +267,7 @@ counted_phase measure(const sim::machine_spec& machine, const load& l, const std
   if (writes != (operations + warm_up) * l.lines)
     throw std::logic_error(fmt::format("{}, {}: {} writes instead of {}: operations were lost", how, l.name(),
                                        writes, (operations + warm_up) * l.lines));
-  return counted(measured, operations, machine.ghz);
+  return measured;
 }
 
 /// The accesses that need another core for 15 empty requests: reads that fetch a line, and writes that take one. Clients send
@@ -373,7 +373,7 @@ class simulated_dps {
                             .local_transfers = m.per_operation(c.local_transfers),
                             .memory_lines = m.per_operation(c.local_dram + c.remote_dram),
                             .stall_cycles = m.per_operation(c.stall_cycles)},
-                  .unjudged = too_short(m.operations, l.threads, l.lines)});
+                  .too_short = too_short(m, l.threads, l.lines)});
     nlohmann::ordered_json one = study_entry(fmt::format("dps/{}/{}", how, l.name()), l.threads, m);
     one["technique"] = how;
     one["items_per_second"] = m.operations_per_second();

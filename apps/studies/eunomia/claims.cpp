@@ -66,6 +66,7 @@ class judging {
   void add(const std::string& paper, judgement j, bool of_paper = true) {
     if (!where_.unjudged.empty() && j.verdict != agreement::not_measurable)
       j = {fmt::format("{} {}", j.sentence, where_.unjudged), agreement::not_measurable};
+    j = unless_too_short(std::move(j), std::exchange(too_short_, {}));
     all_.push_back({paper, std::move(j), of_paper});
   }
 
@@ -93,7 +94,10 @@ class judging {
   }
 
   [[nodiscard]] const map_reading* find(const load& l, const std::string& map) const {
-    return measured_.find(l, map);
+    const map_reading* const r = measured_.find(l, map);
+    if (r != nullptr && !r->speed.too_short.empty())
+      too_short_ = fmt::format("{} ({}).", r->speed.too_short, map);
+    return r;
   }
   [[nodiscard]] const abort_counts* aborts(const load& l, const std::string& map) const {
     const map_reading* const r = find(l, map);
@@ -162,6 +166,8 @@ class judging {
   const results& measured_;
   std::vector<std::string> maps_ = compared_maps;
   std::vector<judged_claim> all_;
+  /// Of a reading that was looked at since the last claim.
+  mutable std::string too_short_;
 };
 
 // Skew ----------------------------------------------------------------------------------------------------------------

@@ -46,7 +46,6 @@ app::eunomia::setting setting_of(const study_options& o) {
   std::erase_if(where.threads, [&](unsigned n) { return n > place.machine.hardware_threads(); });
   std::ranges::sort(where.threads);
   where.threads.erase(std::ranges::unique(where.threads).begin(), where.threads.end());
-  if (!where.threads.empty()) where.unjudged = too_short(operations_of(o), where.threads.back());
   return where;
 }
 
@@ -57,6 +56,7 @@ app::eunomia::map_reading reading_of(const simulated_measurement& m) {
   r.speed.costs = {.accesses = accesses,
                    .memory_lines = m.per_operation(m.total.local_dram + m.total.remote_dram),
                    .page_walks = m.per_operation(m.total.page_walks)};
+  r.speed.too_short = too_short(m, m.threads);
   r.work = accesses;
   r.bytes_per_key = m.bytes_per_key;
   if (m.transactions.begun == 0) return r;

@@ -108,7 +108,7 @@ malloc_tsx_measurement measured(sim::simulation& simulated, const Program& progr
   static_cast<void>(phase(sections / 5 + 1, 0));
   const section_counts before = ends_of(simulated, program);
   const sim::phase_result result = phase(sections, 1);
-  return {counted(result, sections, simulated.spec().ghz),
+  return {{sections, result.total(), result.transactions, result.cycles, simulated.spec().ghz},
           simulated.threads(),
           ends_of(simulated, program) - before,
           {}};

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "sim/machine/counts.hpp"
+#include "sim/transactions/transaction_counts.hpp"
+
+namespace espalier::simulate {
+
+/// A measured phase of a simulated program.
+struct counted_phase {
+  std::uint64_t operations = 0;
+  sim::counts total;
+  sim::transaction_counts transactions;
+  std::uint64_t cycles = 0;
+  double ghz = 1;
+  /// Until half of the operations had ended.
+  std::uint64_t half_cycles = 0;
+
+  /// On the simulated machine, not on this one.
+  [[nodiscard]] double operations_per_second() const noexcept {
+    return static_cast<double>(operations) / static_cast<double>(cycles) * ghz * 1e9;
+  }
+  /// Operations a cycle until half of them had ended, and from then on.
+  [[nodiscard]] std::pair<double, double> halves() const noexcept {
+    const std::uint64_t later = operations / 2;
+    return {static_cast<double>(operations - later) / static_cast<double>(half_cycles),
+            static_cast<double>(later) / static_cast<double>(cycles - half_cycles)};
+  }
+  [[nodiscard]] double per_operation(std::uint64_t count) const noexcept {
+    return static_cast<double>(count) / static_cast<double>(operations);
+  }
+};
+
+/// Why a phase supports no verdict, without a full stop; empty if it does. It has too few operations for its threads, or is
+/// still warming up: its halves are not alike. `steps` is what one operation repeats.
+[[nodiscard]] inline std::string too_short(const counted_phase& phase, unsigned threads,
+                                           std::uint64_t steps = 1) {
+  constexpr std::uint64_t least_a_thread = 20;
+  // Two operations at least: what a thread does once may be what it does first.
+  constexpr std::uint64_t most_steps = least_a_thread / 2;
+  constexpr double alike = 1.5;
+  const std::uint64_t each = std::clamp<std::uint64_t>(steps, 1, most_steps);
+  if (phase.operations * each < least_a_thread * threads)
+    return fmt::format("Too short: {} operations by {} threads; a verdict takes {}", phase.operations,
+                       threads, (least_a_thread * threads + each - 1) / each);
+  const auto [first, second] = phase.halves();
+  if (std::max(first, second) <= alike * std::min(first, second)) return "";
+  return fmt::format(
+      "Too short: the second half of {} operations had {:.2f} times the throughput of the first",
+      phase.operations, second / first);
+}
+
+}  // namespace espalier::simulate
