@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The simulated figures that docs/simulated-machine.md shows: simulates them again and writes their table.
+"""The simulated figures that docs/simulated-machine.md shows: simulates them again and writes their tables.
 
     tools/simulated_figures.py [--check] [BUILD]    BUILD: the folder of the build, if not build/release
 
@@ -15,13 +15,15 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "simulated-machine.md"
-BEGIN, END = "<!-- simulated by tools/simulated_figures.py -->\n", "<!-- until here -->"
+BEGIN, END = "<!-- {} by tools/simulated_figures.py -->\n", "<!-- until here -->"
 STUDIED = "simulate --study dps --machine e7_4850 --threads 40"
 SEARCHED = ("simulate --machine e7_4850 --threads 40 --keys 100000 --mix 100/0/0 "
             "--maps edge_ext_lf,global_lock_bst,hand_over_hand_bst")
+CALIBRATED = ("e7_4850", "abu_dhabi", "e5_2650_htm")
 LOADS = ("64 x 64", "512 x 64", "64 x 4", "512 x 4")
 
 
@@ -35,17 +37,36 @@ def main() -> None:
         work = pathlib.Path(folder)
         studied = simulated(command, STUDIED, "--out", work, at=work / "dps.json")
         searched = simulated(command, SEARCHED, "--json", work / "searches.json", at=work / "searches.json")
-    table = table_of(studied, searched)
+        calibrated = [simulated(command, f"simulate --study calibration --machine {name}", "--out", work,
+                                at=work / "calibration.json") for name in CALIBRATED]
     shown = PAGE.read_text()
-    before, _, rest = shown.partition(BEGIN)
-    if not rest:
-        sys.exit(f"{PAGE} has no line {BEGIN.strip()}")
-    now = before + BEGIN + table + rest[rest.index(END):]
+    now = written(written(shown, "simulated", table_of(studied, searched)), "calibrated", findings_of(calibrated))
     if asked.check and now != shown:
-        sys.exit(f"{PAGE} shows other figures than the simulation, which has:\n\n{table}\n"
-                 f"tools/simulated_figures.py writes them")
+        sys.exit(f"{PAGE} shows other figures than the simulation; tools/simulated_figures.py writes them")
     if not asked.check:
         PAGE.write_text(now)
+
+
+def written(page: str, what: str, table: str) -> str:
+    """The page with the table where that of this name stands."""
+    before, begin, rest = page.partition(BEGIN.format(what))
+    if not rest:
+        sys.exit(f"{PAGE} has no line {BEGIN.format(what).strip()}")
+    return before + begin + table + rest[rest.index(END):]
+
+
+def findings_of(studies: list[dict]) -> str:
+    lines = [("machine", "published", "simulated", "verdict"), ("---",) * 4]
+    for study in studies:
+        for figure in study["study"]["figures"]:
+            for finding in figure["findings"]:
+                lines.append((f"`{finding['machine']}`", finding["paper"], finding["ours"], finding["verdict"]))
+    return rows_of(lines)
+
+
+def rows_of(lines: Iterable[Sequence[str]]) -> str:
+    return "\n" + "".join(f"| {' | '.join(cells)} |\n" if set(cells) != {"---"} else "|---" * len(cells) + "|\n"
+                          for cells in lines) + "\n"
 
 
 def simulated(command: pathlib.Path, arguments: str, *more: str | pathlib.Path, at: pathlib.Path) -> dict:
@@ -83,8 +104,7 @@ def table_of(studied: dict, searched: dict) -> str:
         ("searches of 100,000 keys, transfers per search (ATC 2018, talk): no locks, one lock, lock coupling",
          ", ".join(f"{searches[name]:.2g}" for name in ("edge_ext_lf", "global_lock_bst", "hand_over_hand_bst"))),
     )
-    return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- |", "|---|", 1).replace(
-        "|---| --- |", "|---|---|") + "\n"
+    return rows_of(lines)
 
 
 if __name__ == "__main__":

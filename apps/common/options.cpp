@@ -230,13 +230,15 @@ void declare(CLI::App& verb, simulate_options& o) {
           "Measured operations, of all threads together; a fifth as many run before them to warm the caches")
       ->check(at_least(1));
   declare_seed(verb, o);
-  measurement.add("--study", o.study, "NAME",
-                  "Run a study instead of the maps: atc18, dps, eunomia or malloc-tsx; an unknown name lists "
-                  "them with descriptions");
+  measurement.add(
+      "--study", o.study, "NAME",
+      "Run a study instead of the maps: atc18, calibration, dps, eunomia or malloc-tsx; an unknown "
+      "name lists them with descriptions");
   measurement.add_list("--sizes", o.sizes, "BYTES",
                        "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx");
   measurement.add_flag("--calibrate", o.calibrate,
-                       "Run the maps on this machine and on its model, and show how far their ratios agree");
+                       "Run the maps on this machine and on its model, and show how far their ratios agree; "
+                       "--study calibration compares the models of other machines with what is published");
 
   results.add("--out", o.out, "FOLDER", "Folder for results.json, results.csv and report.html");
   declare_results(verb, o);
@@ -249,6 +251,7 @@ void declare(CLI::App& verb, simulate_options& o) {
       "  espalier simulate --study atc18 --machine abu_dhabi --keys 1000000 --out atc18/\n"
       "  espalier simulate --study malloc-tsx --sizes 496,512 --keys 2000 --out malloc-tsx/\n"
       "  espalier simulate --calibrate --maps all --mix 50/25/25\n"
+      "  espalier simulate --study calibration --machine e7_4850 --out calibration/\n"
       "Counts are those of a model of the machine's memory and the same in every run; what computation costs "
       "is\n"
       "guessed. Rankings and counts mean something, absolute throughput does not: "

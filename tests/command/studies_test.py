@@ -271,6 +271,55 @@ class Dps(StudyCase):
         self.assertLessEqual(max(map(len, self.done.stdout.splitlines())), 120)
 
 
+class Calibration(StudyCase):
+    """Programs of a few lines: the model's half of what is compared with published measurements."""
+
+    VERB = "simulate"
+    NAME = "calibration"
+    OPTIONS = ("--threads", "1,2,10,40", "--operations", "800")
+    PAGES = ["latencies", "one-line", "locks", "hash-table", "bandwidth"]
+
+    def row(self, what: str, threads: int) -> dict:
+        return {(b["name"], b["threads"]): b for b in self.results["benchmarks"]}[f"calibration/{what}", threads]
+
+    def test_a_load_takes_what_the_machine_has_for_it(self) -> None:
+        machine = self.results["context"]["machine"]
+        for load, latency in (("modified, this", "local_transfer"), ("modified, another", "remote_transfer"),
+                              ("shared, this", "llc"), ("shared, another", "remote_clean"),
+                              ("memory, this", "local_dram"), ("memory, another", "remote_dram")):
+            cycles = self.row(f"load, {load} socket", 3)["real_time"] * machine["ghz"]
+            self.assertAlmostEqual(cycles, machine["latency_cycles"][latency] + 3, delta=1, msg=load)
+
+    def test_a_line_moves_once_an_operation_and_between_sockets_if_these_use_it(self) -> None:
+        moved = {threads: self.row("fetch-and-add", threads)["counts"] for threads in (1, 2, 10, 40)}
+        self.assertEqual([round(counts["local_transfers"] + counts["remote_transfers"], 1) for counts in moved.values()],
+                         [0, 1, 1, 1])
+        self.assertEqual([round(counts["remote_transfers"], 1) > 0.5 for counts in moved.values()],
+                         [False, False, False, True])
+        speeds = [self.row("fetch-and-add", threads)["items_per_second"] for threads in (1, 2, 40)]
+        self.assertEqual(speeds, sorted(speeds, reverse=True))
+
+    def test_each_page_has_charts_and_what_is_published_with_its_source(self) -> None:
+        self.assertEqual(study_files(self.out),
+                         {"calibration.json", "index.html", *(f"{page}.html" for page in self.PAGES)})
+        figures = self.results["study"]["figures"]
+        self.assertEqual([figure["id"] for figure in figures], self.PAGES)
+        for figure in figures:
+            self.assertTrue(figure["charts"] and figure["findings"], figure["id"])
+            for finding in figure["findings"]:
+                self.assertRegex(finding["ours"], r"\d", finding)
+                self.assertIn(finding["verdict"], ("agrees", "differs"), finding)
+        self.assertLessEqual(max(map(len, self.done.stdout.splitlines())), 120)
+
+    def test_transactions_of_one_line_abort_where_threads_share_it(self) -> None:
+        self.ended(0, "simulate", "--study", "calibration", "--machine", "e5_2650_htm", "--threads", "1,4", "--operations",
+                   "200", "--out", "o")
+        rows = [row for row in json.loads((self.folder / "o" / "calibration.json").read_text())["benchmarks"]
+                if "transactions" in row["name"]]
+        self.assertEqual([(row["name"].rsplit(", ")[-1], row["threads"], row["aborts"] > 0.5) for row in rows],
+                         [("1 word", 1, False), ("1 word", 4, True), ("4 words", 4, False)])
+
+
 class Eunomia(StudyCase):
     """PPoPP 2017 with few keys and threads: what is shown. The effects need 16 threads, and minutes."""
 
