@@ -327,8 +327,7 @@ std::uint64_t scaled(const subject_type& type, std::uint64_t operations) {
   const double wished = environment_number("ESPALIER_STRESS_SCALE", 1.0);
   // With fewer processors than threads a fair lock is mostly handed to a thread that is not running, at the
   // price of a turn of the scheduler: beside other programs, minutes for what takes milliseconds alone.
-  const bool fair = type.algorithm == "global_lock_bst";
-  scale *= fair ? std::min(wished, 1.0) / 40 : wished;
+  scale *= type.queues ? std::min(wished, 1.0) / 40 : wished;
   return std::max<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(operations) * scale), 256);
 }
 

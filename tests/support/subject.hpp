@@ -166,6 +166,8 @@ struct subject_type {
   /// Its blocks come directly from malloc.
   bool from_heap;
   std::string_view layout;
+  /// Its threads queue for a lock, which is handed to the next one, whether that runs or not.
+  bool queues = false;
   std::optional<std::size_t> node_bytes;
   /// In one node, at most; 0: unknown. Where there are several, few operations create or retire a block.
   unsigned node_entries = 1;

@@ -11,6 +11,7 @@
 
 #include "espalier/catalog/entry_list.hpp"
 #include "espalier/map/scan.hpp"
+#include "espalier/sync/lock_concept.hpp"
 #include "support/codec.hpp"
 #include "support/subject.hpp"
 #include "support/suite.hpp"
@@ -300,6 +301,7 @@ template <class Entry, class Codec, class Map, class Placement, call_forms Forms
   type.reclaims = Map::reclaimer_type::reclaims;
   type.placement = Placement::name;
   type.from_heap = heap_placement<Placement>;
+  type.queues = queue_lockable<typename Map::traits_type::lock_type>;
   if constexpr (node_layout<typename Map::traits_type::layout_type>)
     type.layout = Map::traits_type::layout_type::name;
   if constexpr (requires { Map::node_bytes; }) type.node_bytes = Map::node_bytes;

@@ -78,8 +78,9 @@ void scan_against_list(Bound bound, First&& first, Next&& next, Visit&& visit) {
 /// does not change afterwards.
 ///
 /// Orderings
-///   (1) publish, swing (release) in map/list/michael_list.hpp, link, unlink (release) in map/list/lazy_list.hpp, link,
-///       unlink (release) in map/list/optik_list.hpp -> read_next (acquire): a thread that reaches a node sees it constructed.
+///   (1) publish, replace, swing (release) in map/list/michael_list.hpp, link, unlink (release) in map/list/lazy_list.hpp, link,
+///       unlink (release) in map/list/optik_list.hpp, link, unlink (release) in map/list/parsec_list.hpp -> read_next
+///       (acquire): a thread that reaches a node sees it constructed.
 ///   (2) assign (release) in map/node_store.hpp -> read_value (acquire): a thread that finds a value sees its cell, and what
 ///       the writer did before it stored the value.
 template <class Map, class Key, class Value, class Traits, class Compare>
