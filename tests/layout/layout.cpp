@@ -117,6 +117,22 @@ ESPALIER_CHECK(layout, node_size) {
   }
 }
 
+ESPALIER_CHECK(layout, half_of_the_towers_have_one_level) {
+  // Of nodes that grow there are skip lists alone.
+  const auto growing =
+      std::ranges::find_if(type.node_types, [](const node_type& node) { return node.growth != 0; });
+  if (growing == type.node_types.end()) return;
+  const auto map = make(type);
+  double all = 0;
+  double smallest = 0;
+  for (const placed& b : blocks_of(*map)) {
+    if (b.role != growing->role) continue;
+    ++all;
+    if (b.bytes == growing->bytes) ++smallest;
+  }
+  EXPECT_NEAR(smallest / all, 0.5, 0.05);
+}
+
 ESPALIER_CHECK(layout, members_fill_the_node) {
   for (const node_type& node : type.node_types) {
     std::size_t end = 0;
