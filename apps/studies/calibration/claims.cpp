@@ -181,7 +181,7 @@ judgement as_dear_as_atomics(const results& measured) {
 void show_latencies(const setting& where, const results& measured, charted_figure& figure) {
   chart& bars = figure.charts.emplace_back(
       chart{.title = "One operation at a time",
-            .caption = "Two threads use the lines, and a third one operates. Shorter is less.",
+            .caption = "Other threads have used the lines before. Shorter is less.",
             .y = "cycles"});
   bars.of = "Operation";
   for (const exercise& e : latencies(where))

@@ -33,8 +33,8 @@ using app::calibration::page;
 using app::calibration::work;
 
 constexpr std::uint64_t usual_operations = 4000;
-/// In the mean, when they begin.
-constexpr std::uint64_t cycles_apart = 200;
+/// Threads begin at random moments of so many cycles for each: soon, and in no order.
+constexpr std::uint64_t begin_within = 4;
 
 class exercise_feed final : public step_feed {
  public:
@@ -83,7 +83,7 @@ measured_exercise measure(const sim::machine_spec& machine, const exercise& e, s
   simulated.without_time([&](unsigned thread) { program->settle(thread); });
   // Threads that begin at one moment would queue for a line in the order of their sockets for ever.
   const auto begins = [&](unsigned thread) {
-    if (e.threads > 1) sim::spend(measure::random_generator(seed, thread).below(cycles_apart * e.threads));
+    if (e.threads > 1) sim::spend(measure::random_generator(seed, thread).below(begin_within * e.threads));
   };
   shared_operations before(simulated, operations);
   static_cast<void>(simulated.run([&](unsigned thread) {
