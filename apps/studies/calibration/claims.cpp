@@ -120,12 +120,15 @@ constexpr published_latency published[] = {
     {"i7_4770", operation::load, held::modified, false, 0, 21, "core-to-core-latency of N. Viennot, i5-4590"},
 };
 
+constexpr unsigned latency_threads = 4;
+
 exercise latency_of(operation op, held lines_are, bool far) {
-  return {.what = work::latency, .op = op, .lines_are = lines_are, .far = far, .threads = 3};
+  return {.what = work::latency, .op = op, .lines_are = lines_are, .far = far, .threads = latency_threads};
 }
 
 std::vector<exercise> latencies(const setting& where) {
   std::vector<exercise> all;
+  if (where.sockets * where.socket_cores < latency_threads) return all;
   for (const bool far : {false, true}) {
     if (far && where.sockets == 1) break;
     for (const held lines_are : {held::modified, held::shared})

@@ -79,7 +79,7 @@ struct alignas(hw::false_sharing_bytes) spot {
   std::atomic<std::uint64_t> word{0};
 };
 
-/// Thread 0 is measured. Thread 1 has used the lines, and so has thread 2 where a socket shares them. From one to the next leads a pointer, so that nothing overlaps.
+/// Thread 0 is measured. One or two of the others have used the lines. From one to the next leads a pointer, so that nothing overlaps.
 class latency final : public exercised_program {
  public:
   explicit latency(const exercise& e) : e_(e), pages_(pages_for(e, latency_lines * sizeof(spot))) {}
@@ -95,8 +95,10 @@ class latency final : public exercised_program {
   void warm_up(unsigned thread, step_feed& /*feed*/) override {
     const bool writes = e_.lines_are == held::modified;
     // What shares a line that thread 0 writes is thread 0, too.
-    const bool shares = !writes && (thread == 0 ? e_.op != operation::load : !e_.far);
-    const bool uses = e_.lines_are != held::in_memory && (shares || thread == 1);
+    // Of neighbours of one L2 none is thread 0's; across sockets thread 1 is in the next one.
+    const bool owns = thread == (e_.far ? 1U : 2U);
+    const bool shares = !writes && (thread == 0 ? e_.op != operation::load : thread == 3 && !e_.far);
+    const bool uses = e_.lines_are != held::in_memory && (owns || shares);
     if (!uses) return;
     for_each([writes](spot& at) {
       // relaxed: only one thread writes.
