@@ -73,11 +73,15 @@ class load_window {
     hit_ = {.value = value, .arrival = arrival};
   }
 
-  /// A load of a line that arrives then. `asked`: it has asked for the line itself. Forgets the oldest load.
-  void add(std::uint32_t line, std::uint64_t value, std::uint64_t arrival, bool asked) noexcept {
-    loads_[next_] = {line, asked, value, arrival, accesses_};
-    next_ = (next_ + 1) % loads_.size();
-    latest_ = std::max(latest_, arrival);
+  /// A load of a line that arrives then. `asked`: it has asked for the line itself. Returns how long it waits until another one
+  /// has arrived, if there is no room for it.
+  std::uint64_t add(std::uint64_t now, std::uint32_t line, std::uint64_t value, std::uint64_t arrival,
+                    bool asked) noexcept {
+    load& first = *std::ranges::min_element(loads_, {}, &load::arrival);
+    const std::uint64_t wait = first.arrival > now ? first.arrival - now : 0;
+    first = {line, asked, value, arrival + wait, accesses_};
+    latest_ = std::max(latest_, first.arrival);
+    return wait;
   }
 
   static constexpr unsigned most_loads = 16;
@@ -98,7 +102,6 @@ class load_window {
   unsigned reach_;
   std::array<load, most_loads> loads_{};
   load hit_;  // the latest
-  std::size_t next_ = 0;
   std::uint64_t accesses_ = 0;
   std::uint64_t latest_ = 0;
 };

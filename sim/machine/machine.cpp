@@ -194,6 +194,7 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
   std::uint64_t latency = 0;
   std::uint64_t there = 0;
   bool asked = false;
+  bool prefetched = false;
   if (caches_.hit_l1(thread.core, line, write)) [[likely]] {
     ++c.l1_hits;
     // The cache holds the line already, but its contents may still be on the way.
@@ -203,21 +204,25 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
       else
         thread.asked.add(line, bytes);
     }
-    if (thread.loads.any(now + stall)) [[unlikely]] {
-      const std::uint64_t left = thread.loads.arrival_of(line, now + stall) - now - stall;
-      latency = std::max(latency, left - std::min<std::uint64_t>(left, spec_.latency.l1));
-    }
   } else {
     asked = true;
     const arrival f = fetch(thread, now + stall, line, write);
     latency = f.usable;
     there = f.there;
+    prefetched = f.prefetched;
+  }
+  if (thread.loads.any(now + stall)) {
+    const std::uint64_t left = thread.loads.arrival_of(line, now + stall) - now - stall;
+    asked = asked && left == 0;
+    latency = std::max(latency, left - std::min<std::uint64_t>(left, spec_.latency.l1));
   }
   ++c.accesses;
   switch (kind) {
     case touch::read:
       ++c.reads;
       stall += thread.loads.exists() ? load(thread, now + stall, line, latency, asked, value) : latency;
+      if (prefetched && thread.loads.exists())
+        stall += load(thread, now + stall, line ^ 1U, latency, true, load_window::no_address);
       break;
     case touch::write:
       ++c.writes;
@@ -256,8 +261,7 @@ std::uint64_t machine::load(thread_state& thread, std::uint64_t now, std::uint32
     visit_beside(thread, [&](const thread_state& other) { others += other.loads.lines(now); });
     wait = thread.loads.place(now, others);
   }
-  thread.loads.add(line, value, now + wait + spec_.latency.l1 + latency, asked);
-  return wait;
+  return wait + thread.loads.add(now + wait, line, value, now + wait + spec_.latency.l1 + latency, asked);
 }
 
 std::uint64_t machine::stalled(thread_state& thread, std::uint64_t cycles) noexcept {
@@ -304,7 +308,7 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
       [&] { return home = pages_.home(std::uint64_t{line} * line_bytes, thread.socket); }, thread.count);
   const std::uint64_t there = beyond_l1_[static_cast<std::size_t>(r.from)];
   const std::uint64_t latency = std::max<std::uint64_t>(there, latency_of(r.invalidated, spec_.latency));
-  if (r.from <= source::l2 && r.invalidated == reach::none) return {latency, there};
+  if (r.from <= source::l2 && r.invalidated == reach::none) return {latency, there, false};
 
   std::uint64_t start = std::max(now, r.entry->busy_until);
   const bool from_dram = r.from == source::local_dram || r.from == source::remote_dram;
@@ -314,7 +318,8 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
   if (remote && spec_.links_queue) {
     std::uint64_t& busy = links_busy_[std::size_t{r.supplier} * spec_.sockets + thread.socket];
     start = std::max(start, busy);
-    busy = std::max(now, busy) + spec_.latency.link_occupancy;
+    // What is prefetched comes from the same memory.
+    busy = std::max(now, busy) + std::uint64_t{1 + r.prefetched} * spec_.latency.link_occupancy;
   }
   if (const unsigned fetched = r.prefetched + (from_dram ? 1 : 0); fetched != 0) {
     channels_busy_[home] =
@@ -324,7 +329,7 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
   const bool keeps_busy = r.invalidated != reach::none || r.from > source::llc;
   if (keeps_busy) r.entry->busy_until = start + latency;
   thread.count.queue_cycles += start - now;
-  return {start - now + latency, r.from == source::l1 ? 0 : start - now + there};
+  return {start - now + latency, r.from == source::l1 ? 0 : start - now + there, r.prefetched != 0};
 }
 
 void machine::carry_home(const returned_line& returned, std::uint64_t now) {

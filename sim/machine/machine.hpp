@@ -311,10 +311,12 @@ class machine {
       if (&threads_[i] != &thread && threads_[i].running) visitor(threads_[i]);
   }
   std::uint64_t translate(thread_state& thread, std::uint32_t line);
-  /// Cycles in excess of an L1 hit: until the line is usable for this access, and until its bytes arrive.
+  /// Cycles in excess of an L1 hit: until the line is usable for this access, and until its bytes arrive. Whether its neighbour
+  /// comes from memory with it.
   struct arrival {
     std::uint64_t usable;
     std::uint64_t there;
+    bool prefetched;
   };
   arrival fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write);
   /// A modified line occupies the way to its memory, and its memory; no thread waits for that.

@@ -631,6 +631,11 @@ const std::vector<scene> timing{
        m.sockets = 3;
        m.latency.link_occupancy = 30;
      }},
+    {"prefetches_use_the_link", "page:1=1 @0 0r64 0r66=30+30+300",
+     [](machine_spec& m) {
+       m.latency.link_occupancy = 30;
+       prefetching(m);
+     }},
     {"prefetches_use_the_channel", "@0 0r0 0r2=100+180",
      [](machine_spec& m) {
        with_channels(m);
@@ -664,6 +669,24 @@ const std::vector<scene> window{
      with_window},
     {"what_follows_a_pointer_waits_for_a_hit_too",
      "0r8 0r5 @200000 0r8->5=1 @200001 0r5=1+3 @200010 0r8->5=1 @200014 0r5=1", with_window},
+    {"a_line_comes_with_the_one_that_has_brought_it", "@0 0r0=1 @4 0r1->5=1 @8 0r5=1+172",
+     [](machine_spec& m) {
+       with_window(m);
+       prefetching(m);
+     }},
+    {"both_take_a_place", "@0 0r0=1 @4 0r2=1+176",
+     [](machine_spec& m) {
+       with_window(m);
+       prefetching(m);
+     }},
+    {"there_is_room_for_sixteen_loads",
+     "@0 0r0=1 @1 0r0=1 @2 0r0=1 @3 0r0=1 @4 0r0=1 @5 0r0=1 @6 0r0=1 @7 0r0=1 @8 0r0=1 @9 0r0=1 @10 0r0=1 "
+     "@11 0r0=1 "
+     "@12 0r0=1 @13 0r0=1 @14 0r0=1 @15 0r0=1 @16 0r0=1+164",
+     [](machine_spec& m) {
+       with_window(m);
+       m.window_accesses = 48;
+     }},
     {"a_field_is_below_its_objects_end", "@0 0r0->5=1 @4 0r68=1+176 @1000 0r1->5=1 @1004 0r69=1",
      with_window},
     {"another_word_of_a_line_on_its_way_comes_with_it", "@0 0r0=1 @4 0r0+8->5=1 @8 0r5=1+172", with_window},
