@@ -130,12 +130,16 @@ std::vector<std::string> lists_to_leave_out(std::vector<std::string> lists,
                     "most {} for it",
                     name, keys, option, most_keys_of_a_list));
   }
+  return lists;
+}
+
+void say_left_out(const std::vector<std::string>& lists, std::string_view option) {
+  if (lists.empty()) return;
   std::fprintf(
       stderr, "%s\n",
       fmt::format("left out: {}; lists, whose operations walk half of the keys, come with {} of at most {}",
                   fmt::join(lists, ", "), option, most_keys_of_a_list)
           .c_str());
-  return lists;
 }
 
 namespace {

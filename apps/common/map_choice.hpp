@@ -48,15 +48,19 @@ template <class Entry, class... Choice>
 /// So many keys are the most for a map whose operations walk half of its keys (map_properties::linear).
 inline constexpr std::uint64_t most_keys_of_a_list = 20'000;
 
-/// Of these lists, those that are left out because there are so many keys, as it says on standard error: all, or none. Throws
-/// usage_error if a name denotes one of them alone. `option`: how a user chooses the number of keys.
+/// Of these lists, those that are left out because there are so many keys: all, or none. Throws usage_error if a name denotes one
+/// of them alone. `option`: how a user chooses the number of keys.
 [[nodiscard]] std::vector<std::string> lists_to_leave_out(std::vector<std::string> lists,
                                                           const std::vector<std::string>& names,
                                                           std::uint64_t keys, std::string_view option);
 
-/// Leaves out the maps that are lists, if there are too many keys for them.
+/// Says on standard error which lists are left out, if any are.
+void say_left_out(const std::vector<std::string>& lists, std::string_view option);
+
+/// Leaves out the maps that are lists, if there are too many keys for them. Returns their names.
 template <class Entry>
-void leave_out_lists(std::vector<Entry>& maps, const std::vector<std::string>& names, std::uint64_t keys) {
+std::vector<std::string> leave_out_lists(std::vector<Entry>& maps, const std::vector<std::string>& names,
+                                         std::uint64_t keys) {
   std::vector<std::string> lists;
   for (const Entry& entry : maps) {
     if (entry.facts.properties.linear) lists.push_back(entry.facts.name);
@@ -64,6 +68,7 @@ void leave_out_lists(std::vector<Entry>& maps, const std::vector<std::string>& n
   lists = lists_to_leave_out(std::move(lists), names, keys, "--keys");
   std::erase_if(
       maps, [&](const Entry& entry) { return std::ranges::find(lists, entry.facts.name) != lists.end(); });
+  return lists;
 }
 
 /// The maps that names and placements denote, in the order of the catalogue and then of the placements: an entry of the

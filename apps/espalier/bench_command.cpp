@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -199,7 +200,9 @@ void keep_those_of_strings(std::vector<workload::registration>& maps, const benc
   std::erase_if(maps, std::not_fn(takes_strings));
 }
 
-workload::session_request session_of(const bench_options& o, const CLI::App& verb) {
+/// `left_out`: lists for which there are too many keys.
+workload::session_request session_of(const bench_options& o, const CLI::App& verb,
+                                     std::vector<std::string>& left_out) {
   workload::session_request s = measurement_of(o);
   s.maps = choose_placed_maps(o.map_names(), o.placements);
   if (o.peers || (o.quick && !peers::built.empty())) {
@@ -212,7 +215,9 @@ workload::session_request session_of(const bench_options& o, const CLI::App& ver
   }
   s.plans = o.quick ? quick_plans(o) : plans_of(o, verb);
   for (const auto& plan : s.plans)
-    leave_out_lists(s.maps, o.map_names(), plan->mix.into_empty ? plan->keys.size() : plan->loaded);
+    std::ranges::copy(
+        leave_out_lists(s.maps, o.map_names(), plan->mix.into_empty ? plan->keys.size() : plan->loaded),
+        std::back_inserter(left_out));
   if (s.plans.front()->keys.type() == workload::key_type::string) {
     if (!o.record.empty())
       throw usage_error("--record writes integers as keys; leave it out, or --keys-from");
@@ -248,7 +253,8 @@ void run_bench(bench_options o, const CLI::App& verb) {
   o.complete();
 
   // All invalid requests are detected before the first measurement.
-  workload::session_request session = session_of(o, verb);
+  std::vector<std::string> left_out;
+  workload::session_request session = session_of(o, verb, left_out);
   result_files files = open_results(o);
   make_folder(o.hgrm);
   if (!o.hgrm.empty()) const io::output_file probe{fs::path(o.hgrm) / "probe"};
@@ -259,6 +265,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
     session.recorder = &*recorder;
   }
 
+  say_left_out(left_out, "--keys");
   const interruption interrupts;
   session.interrupted = &interruption::requested();
   if (const auto& keys = session.plans.front()->keys; keys.order() == workload::key_order::explicit_list) {

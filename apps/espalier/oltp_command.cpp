@@ -364,16 +364,22 @@ void say_what_is_slow(const std::vector<std::string>& indexes, std::string_view 
       [](const std::string& index) { return any_map(index).properties_of_chosen().shape == balance::none; });
 }
 
-/// An index has as many keys as its table has rows.
-void leave_out_lists(std::vector<std::string>& indexes, const oltp_options& o) {
+/// How a user chooses the number of keys.
+const char* key_count_of(const oltp_options& o) {
+  return o.workload == "tpcc" ? "the number of items" : "--rows";
+}
+
+/// Those that were left out. An index has as many keys as its table has rows.
+std::vector<std::string> leave_out_lists(std::vector<std::string>& indexes, const oltp_options& o) {
   std::vector<std::string> lists;
   std::ranges::copy_if(indexes, std::back_inserter(lists),
                        [](const std::string& index) { return any_map(index).properties_of_chosen().linear; });
   const bool tpcc = o.workload == "tpcc";
   const std::uint64_t rows = !tpcc ? o.rows : o.cardinalities == "small" ? 0 : db::tpcc_options().items;
-  lists = lists_to_leave_out(std::move(lists), o.indexes, rows, tpcc ? "the number of items" : "--rows");
+  lists = lists_to_leave_out(std::move(lists), o.indexes, rows, key_count_of(o));
   std::erase_if(indexes,
                 [&](const std::string& index) { return std::ranges::find(lists, index) != lists.end(); });
+  return lists;
 }
 
 std::unique_ptr<db::benchmark> make(const oltp_options& o, const espalier::oltp::database_options& engine) {
@@ -439,7 +445,7 @@ void run(const oltp_options& o, const CLI::App& verb) {
   std::vector<std::string> protocols;
   for (const auto p : espalier::oltp::all_protocols) protocols.emplace_back(to_string(p));
   std::vector<std::string> indexes = chosen_of(o.indexes, maps, "index");
-  leave_out_lists(indexes, o);
+  const std::vector<std::string> left_out = leave_out_lists(indexes, o);
   const std::vector<std::string> by = chosen_of(o.protocols, protocols, "protocol");
   std::vector<std::string> placements;
   for (const std::string_view name : placement_names()) placements.emplace_back(name);
@@ -448,6 +454,7 @@ void run(const oltp_options& o, const CLI::App& verb) {
   }
   const std::vector<unsigned> threads = checked_threads(o.threads);
   study_files files(o.out, study_name);
+  say_left_out(left_out, key_count_of(o));
   say_what_is_slow(indexes, o.workload);
 
   const interruption watched;

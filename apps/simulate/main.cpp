@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -37,7 +38,7 @@ sim::machine_spec machine_named(const std::string& name) {
   throw usage_error(fmt::format("--machine {} is unknown; there are {}and this", name, known));
 }
 
-/// "e7_4850", or with and without parts of the model: "e7_4850:with-window:no-links".
+/// "e7_4850", or with and without parts of the model: "e7_4850:no-window:no-links".
 sim::machine_spec chosen_machine(const std::string& text) {
   std::istringstream words(text);
   std::string word;
@@ -181,12 +182,15 @@ int run(simulate_options o, const CLI::App& parser) {
   if (o.calibrate && request.maps.size() < 2)
     throw usage_error("--calibrate compares maps with the first one; name at least two");
   request.plans = app::plans_of_mixes(app::plan_with_keys(o), o.mixes);
+  std::vector<std::string> left_out;
   for (const auto& plan : request.plans) {
     if (plan->mix.into_empty) throw usage_error("--mix load is not simulated; espalier bench has it");
     workload::check_room(plan->loaded, most_simulated_bytes_per_key);
-    app::leave_out_lists(request.maps, o.map_names(), plan->loaded);
+    std::ranges::copy(app::leave_out_lists(request.maps, o.map_names(), plan->loaded),
+                      std::back_inserter(left_out));
   }
   app::result_files files = app::open_results(o);
+  app::say_left_out(left_out, "--keys");
 
   const app::interruption interrupts;
   const auto all = run_maps(request, o.wide ? table_width::wide : table_width::narrow);

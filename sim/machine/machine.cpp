@@ -59,6 +59,9 @@ std::uint64_t bytes_of_line(unsigned first, unsigned count) {
 /// What a load costs whose value nothing waits for.
 constexpr std::uint64_t issue_cycles = 1;
 
+/// Lines that a node's memory takes before it has written them. An estimate: such processors track 32 requests there.
+constexpr std::uint64_t write_backs_that_wait = 32;
+
 std::uint64_t scaled(std::uint64_t cycles, double factor) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(cycles) * factor));
 }
@@ -325,21 +328,25 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
     channels_busy_[home] =
         std::max(now, channels_busy_[home]) + std::uint64_t{fetched} * spec_.latency.dram_occupancy;
   }
-  for (const returned_line& returned : caches_.returned()) carry_home(returned, now);
+  for (const returned_line& returned : caches_.returned()) start = std::max(start, carry_home(returned, now));
   const bool keeps_busy = r.invalidated != reach::none || r.from > source::llc;
   if (keeps_busy) r.entry->busy_until = start + latency;
   thread.count.queue_cycles += start - now;
   return {start - now + latency, r.from == source::l1 ? 0 : start - now + there, r.prefetched != 0};
 }
 
-void machine::carry_home(const returned_line& returned, std::uint64_t now) {
-  if (!spec_.write_backs_queue) return;
+std::uint64_t machine::carry_home(const returned_line& returned, std::uint64_t now) {
+  if (!spec_.write_backs_queue) return now;
   const unsigned home = pages_.home(std::uint64_t{returned.line} * line_bytes).value_or(returned.socket);
   if (home != returned.socket && spec_.links_queue) {
     std::uint64_t& busy = links_busy_[std::size_t{returned.socket} * spec_.sockets + home];
     busy = std::max(now, busy) + spec_.latency.link_occupancy;
   }
-  channels_busy_[home] = std::max(now, channels_busy_[home]) + spec_.latency.dram_occupancy;
+  std::uint64_t& busy = channels_busy_[home];
+  const std::uint64_t waiting = write_backs_that_wait * spec_.latency.dram_occupancy;
+  const std::uint64_t accepted = busy > now + waiting ? busy - waiting : now;
+  busy = std::max(now, busy) + spec_.latency.dram_occupancy;
+  return accepted;
 }
 
 std::uint64_t machine::drain(unsigned hardware_thread, std::uint64_t now) {

@@ -319,8 +319,9 @@ class machine {
     bool prefetched;
   };
   arrival fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write);
-  /// A modified line occupies the way to its memory, and its memory; no thread waits for that.
-  void carry_home(const returned_line& returned, std::uint64_t now);
+  /// A modified line occupies the way to its memory, and its memory. Returns when the memory accepts it, which the request waits
+  /// for that the line returns for.
+  std::uint64_t carry_home(const returned_line& returned, std::uint64_t now);
   void require_inside(std::uint64_t address, std::uint64_t bytes) const;
 
   machine_spec spec_;

@@ -140,6 +140,7 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
 unsigned simulation::finished(unsigned id) {
   ended_[id] = true;
   if (timed_) {
+    clock_[id] += machine_.wait_for_loads(hardware_thread_[id], clock_[id]);
     machine_.waits(hardware_thread_[id], machine::without_end);
     queue_.remove(id);
     return take_next();

@@ -27,7 +27,7 @@ class Refusals(SimulateTest):
     def test_mistakes(self) -> None:
         mistakes = {
             ("--machine", "pdp11"): "e7_4850",
-            ("--machine", "e7_4850:no-travel"): "'no-travel', but with with-window, no-links",
+            ("--machine", "e7_4850:no-travel"): "'no-travel', but with no-window, no-write-backs, no-smt, no-links",
             ("--machine", "i7_4770:no-window"): "i7_4770 cannot be simulated with 'no-window', but with no-commit-wait",
             ("--threads", "0"): "from 1 to 80",
             ("--threads", "81"): "from 1 to 80",
@@ -91,10 +91,10 @@ class Words(SimulateTest):
         self.assertEqual([b["threads"] for b in results["benchmarks"]], [1, 4, 8])
 
     def test_a_machine_with_another_part_of_the_model(self) -> None:
-        self.assertIn("    e7_4850:with-window: ", self.simulated("--machines").stdout)
+        self.assertIn("    e7_4850:no-window: ", self.simulated("--machines").stdout)
         overlapping, waiting = (self.results("--maps", "olc_btree", "--machine", machine, "--threads", "1", *SMALL)
-                                for machine in ("e7_4850:with-window:no-links", "e7_4850"))
-        self.assertEqual(overlapping["context"]["machine"]["name"], "e7_4850:with-window:no-links")
+                                for machine in ("e7_4850", "e7_4850:no-window:no-links"))
+        self.assertEqual(waiting["context"]["machine"]["name"], "e7_4850:no-window:no-links")
         stalls = [r["benchmarks"][0]["counts"]["stall_cycles"] for r in (overlapping, waiting)]
         self.assertLess(stalls[0], stalls[1])
 

@@ -620,6 +620,8 @@ const std::vector<scene> timing{
      [](machine_spec& m) { m.latency.link_occupancy = 30; }},
     {"a_modified_line_that_is_read_elsewhere_occupies_its_memory",
      "@0 0a0 @1000 2r0=200 2.writebacks=1 1r2=50+180", with_write_backs},
+    {"memory_accepts_32_lines_before_it_has_written_them", "@0 0a0..33 @100000 2r0..31 2r32=200 2r33=50+200",
+     with_write_backs},
     {"and_the_link_to_its_memory", "page:1=1 @0 0a64 0a1 @1000 2r64=200 2a1=20+60+196",
      [](machine_spec& m) {
        m.latency.link_occupancy = 30;
