@@ -35,6 +35,7 @@ constexpr unsigned locality_threads = 10;
 constexpr std::uint64_t usual_keys = 262'144;
 constexpr std::uint64_t usual_operations = 4000;
 constexpr std::uint64_t most_warm_lines = 4096;
+constexpr std::uint64_t most_warm_keys = 32'768;
 const std::vector<unsigned> usual_threads{1, 10, 20, 40, 80};
 
 // Where threads run ----------------------------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ class simulated_dps {
   [[nodiscard]] counted_phase measure_one(const load& l, const std::string& how,
                                           placed_program placed) const {
     std::uint64_t operations = o_.given("--operations") ? o_.operations : usual_operations;
-    std::uint64_t warm_up = std::max(operations / 5 + 1, l.objects);
+    std::uint64_t warm_up = std::max({operations / 5 + 1, l.objects, std::min(l.keys, most_warm_keys)});
     if (l.lines > most_warm_lines) {
       // Beyond the caches every operation misses from the first on, and takes long.
       operations = std::min(operations / 25 + 1, std::uint64_t{2} * l.threads);
