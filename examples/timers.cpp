@@ -22,7 +22,8 @@ using time_point = std::uint64_t;
 template <class Task>
 using timer_queue = espalier::shavit_lotan_queue<time_point, Task, espalier::queue_order::linearizable>;
 
-/// Calls run(time, task) for the timers that are due. A loop with one thread that takes may look first.
+/// Calls run(time, task) for the timers that are due. Only one thread calls it: so the timer that it pops is due if the one
+/// that it has looked at is.
 template <class Task, class Run>
 void run_due(timer_queue<Task>& timers, time_point now, Run run) {
   while (const auto next = timers.try_find_min()) {

@@ -234,6 +234,38 @@ void looks_beside_pops(scene& s) {
 ESPALIER_SCENE(queue_linearizable, looks_beside_pops, 1000) { looks_beside_pops<linearizable>(s); }
 ESPALIER_SCENE(queue_quiescent, looks_beside_pops, 1000) { looks_beside_pops<quiescently_consistent>(s); }
 
+/// A pop stands at 10 when 15 is pushed, and then 10 is popped. It may return 10 or 15, never 20: at each moment one of those
+/// is there. A find likewise.
+template <queue_order Order>
+void pushed_before_the_claim(scene& s) {
+  auto& queue = queue_with<Order>(s, {10, 20});
+  s.thread("pops", [&queue] {
+    queue.find_min();
+    queue.pop();
+  });
+  s.thread("pushes and pops", [&queue] {
+    queue.push(15, 1);
+    queue.pop();
+  });
+}
+ESPALIER_SCENE(queue_linearizable, pushed_before_the_claim, 2000) {
+  pushed_before_the_claim<linearizable>(s);
+}
+ESPALIER_SCENE(queue_quiescent, pushed_before_the_claim, 1000) {
+  pushed_before_the_claim<quiescently_consistent>(s);
+}
+
+/// Two pops stand at 20 when 5 is pushed, and then 30 is linked. One takes 20; the other one may not go on to 30, which has no
+/// stamp yet.
+ESPALIER_SCENE(queue_linearizable, linked_without_a_stamp, 6000) {
+  auto& queue = queue_with<linearizable>(s, {20});
+  for (const char* const name : {"pops", "pops too"}) s.thread(name, [&queue] { queue.pop(); });
+  s.thread("pushes", [&queue] {
+    queue.push(5, 1);
+    queue.push(30, 2);
+  });
+}
+
 /// Always elements, so that no call may find the queue empty.
 ESPALIER_SCENE(queue_linearizable, never_empty, 2000) {
   auto& queue = queue_with<linearizable>(s, {10});

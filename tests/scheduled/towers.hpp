@@ -12,7 +12,7 @@
 
 namespace espalier::sim {
 
-/// Each tower has so many levels, once so many are in use.
+/// Each tower has this many levels; the first ones have two, if this is more.
 template <unsigned Levels>
 struct levels_of {
   [[nodiscard]] static unsigned draw() noexcept { return Levels; }
@@ -58,7 +58,7 @@ void inserted_erased_and_inserted_again(scene& s) {
   });
 }
 
-/// A key is replaced by erase and insert in the same thread; another key beside it stays.
+/// One thread erases a key and inserts it again, while another thread erases the key before it. The key after it stays.
 template <class Map>
 void finds_beside_a_key_that_returns(scene& s) {
   auto& map = map_with<Map>(s, {10, 20, 30});
@@ -73,7 +73,7 @@ void finds_beside_a_key_that_returns(scene& s) {
   });
 }
 
-/// Of neighbours, in each direction: towers before one another go while they are needed.
+/// Two neighbours are erased at the same time: each is, or is next to, a tower that the other erase or the insert needs.
 template <class Map>
 void neighbours_go(scene& s) {
   auto& map = map_with<Map>(s, {10, 20, 30});

@@ -74,12 +74,15 @@
 //   previous(), seek_last()         of a cursor
 //   pop_last()                      removes and returns the last entry, if the map is exchanging
 //
-// The operations that read are const. Each operation is linearizable per key. A scan visits each key that was present
-// throughout exactly once, in strictly increasing order (a reverse scan in decreasing order); keys that come or go
-// meanwhile may or may not be seen. The visitor takes (key, value) and returns void, or a bool that says whether to go
-// on; a key that is a string it takes as a std::string_view, which ordered_map does not copy, or as a const std::string&.
-// A scan returns the number of visits. Like the end of a range, `to` is never visited, in either direction. Loops and
-// cursors promise what scans do. They hold no guard between two steps: they read a few dozen entries at once.
+// The operations that read are const. Each operation is linearizable per key. What asks for a neighbour (first, last,
+// the bounds, empty) promises what a scan does: the entry was present, and no key that was present throughout lies
+// before it. Where other threads insert a key and erase another one meanwhile, the entry may have been the first at no
+// moment. A scan visits each key that was present throughout exactly once, in strictly increasing order (a reverse scan
+// in decreasing order); keys that come or go meanwhile may or may not be seen. The visitor takes (key, value) and
+// returns void, or a bool that says whether to go on; a key that is a string it takes as a std::string_view, which
+// ordered_map does not copy, or as a const std::string&. A scan returns the number of visits. Like the end of a range,
+// `to` is never visited, in either direction. Loops and cursors promise what scans do. They hold no guard between two
+// steps: they read a few dozen entries at once.
 //
 // No operation sees several keys at one moment, and none copies a map or a part of it as it was at one moment. For that,
 // writers would keep former values for as long as such a reader runs, or wait for it.
@@ -161,8 +164,8 @@ struct map_properties {
   bool exchanges = false;
   /// True for a map that has last and reverse_scan.
   bool bidirectional = false;
-  /// True for a map whose first, last, lower_bound, upper_bound, empty and size ask several maps, one after the other: they
-  /// are not linearizable.
+  /// True for a map whose first, last, lower_bound, upper_bound, empty and size ask several maps, one after the other, each at
+  /// another moment.
   bool asks_partitions = false;
   /// True for a list: the time of an operation grows with the number of keys, as the whole way to its key.
   bool linear = false;

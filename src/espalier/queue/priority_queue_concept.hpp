@@ -22,8 +22,8 @@
 //                           is popped once. A pop takes no element while there is one with a smaller key whose push returned
 //                           before the pop was called, but it may pass one that was pushed meanwhile, and take or miss
 //                           another that was pushed after that one.
-// Elements with equal keys come in any order. Those that one thread has pushed come in the order of their pushes where
-// one thread pops them.
+// Elements with equal keys come in any order. Those that one thread has pushed come in the order of their pushes where one thread
+// pops them: in a linearizable queue always, in another one if no other thread pops at the same time.
 
 namespace espalier {
 

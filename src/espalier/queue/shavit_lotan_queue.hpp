@@ -23,15 +23,16 @@
 //
 // Essence. A pop walks along level 0 from the head, and claims the first node that no other pop has claimed. Then it unlinks
 // the node, as an erase does. A walk may pass a place before an element is pushed there. So without more the queue is
-// quiescently consistent. To be linearizable, it stamps each element once it is linked everywhere, and a pop ignores what was
-// stamped after its own beginning.
+// quiescently consistent. To be linearizable, it stamps each element once it is linked everywhere. A pop ignores elements without
+// a stamp, and begins again where it meets one that was stamped after its own beginning.
 //
 // Deviations from the paper, and from its implementations:
 //  1. The list is lock-free. A claim is the mark of the link at level 0, as in ASCYLIB, which never frees the node; the
 //     paper's is a flag, set before a deletion under locks.
 //  2. Stamps are numbers from a counter of the queue, which pushes increase. The paper reads a clock.
-//  3. A linearizable pop that finds nothing to claim, but an element with a later stamp, begins again. In the paper it returns
-//     nothing, although the queue may have had elements at each moment. An element without a stamp is not in the queue yet.
+//  3. A linearizable pop that meets an element with a later stamp begins again. In the paper it passes this element. Then it may
+//     return one that was the smallest at no moment: it stands at 10 when 15 is pushed, and then 10 popped, and goes on to 20.
+//     An element without a stamp is not in the queue yet.
 //  4. Keys may repeat: beside its key each node has a number that no other one has, from its thread's counter and the slot of
 //     the thread. Equal keys lie in the order of these numbers.
 //  5. A pop unlinks at the levels of its node alone, in a walk from the head: all that comes before is claimed too, or was
@@ -42,16 +43,19 @@
 // Reclamation: as in fraser_skip_list.hpp.
 //
 // Linearization points, of the linearizable one
-//   push                          stamp: the store of the stamp
-//   try_pop_min -> an element     the claim, or before the first push of a smaller key that returned since the pop began
-//   try_pop_min -> nothing, try_find_min, empty    likewise the read of the counter, or the claim of another pop that comes
-//                                 before such a push
-// The order among these is that of the paper's proof. Let a pop take y, and let x be smaller, not claimed by another thread, with
-// its push complete before that of y began. Then the stamp of x is smaller than that of y, which the pop accepts. So x was linked
-// before the pop read the counter, and the walk did not pass it.
+//   push                          stamp: the store of the stamp; or just before the pop of its element, if that counts earlier
+//   try_pop_min -> an element     the claim; or, if smaller elements are in the queue then, just before the first of them was
+//                                 stamped
+//   try_pop_min -> nothing, try_find_min, empty    likewise the end of the walk, the read of the mark
+// Let a pop P claim y while smaller elements are in the queue. P has met none of these with a stamp: it would have taken it, or
+// begun again. Let x be the one that was stamped first, at t. P passed its place before t, so t lies in the interval of P. The
+// push of y drew its stamp before P began. Let s be smaller than y, in the queue at t, and claimed by a pop Q before P came to
+// it. Then s lies after x: else x was linked when Q claimed s, and P would have met it. So Q passed x too, and also counts before
+// t. Of operations that count before the same t, those of smaller elements come first.
 //
 // Orderings
-//   (1) stamp (release) -> read_stamp (acquire): a pop that accepts a stamp sees the element linked.
+//   (1) stamp (release) -> read_stamp (acquire): a pop that meets a later stamp reads a counter that is not smaller when it begins
+//       again. (No more is needed: the pop has reached the element by its link.)
 //   (2) draw_stamp (acq_rel) -> begin (acquire): a pop that accepts a stamp sees what was linked before an earlier one.
 
 namespace espalier {
@@ -192,10 +196,9 @@ class shavit_lotan_queue {
         if constexpr (stamped) {
           const std::uint64_t stamp =
               n->stamp.load(std::memory_order_acquire);  // order (1): read_stamp, acquire
-          if (stamp == 0 || stamp > begin) {
-            late |= stamp != 0;
-            continue;
-          }
+          if (stamp == 0) continue;
+          late = stamp > begin;
+          if (late) break;
         }
         if (auto result = try_one(*n)) return result;
       }

@@ -7,7 +7,7 @@ namespace espalier {
 
 // Orderings
 //   (1) leave (release) -> read, try_lock, try_lock_both (acquire): with a version comes the state that it stands for.
-//       Operations on the other half are read-modify-writes of the same word, which continue the release sequence.
+//       In a pair, operations on the other half are read-modify-writes of the same word, which continue the release sequence.
 
 /// A version lock in 32 bits (Guerraoui and Trigonakis, "Optimistic Concurrency with OPTIK", PPoPP 2016). An even version is
 /// free, an odd one is held. try_lock(seen) succeeds only if the lock still has the version that the caller read before it

@@ -23,9 +23,10 @@
 // leads to that node. Then it links or unlinks its node. If a tower is not as it was, it unlocks all and starts again.
 //
 // Deviations from the paper:
-//  1. An insert takes effect when it links its node at level 0, not when all levels are linked. An erase cannot lock the
-//     towers before the node until then, and its search is too old if it has not met the node at each level. So there is no flag fullyLinked: a find reads none, and an
-//     insert of the key that is being inserted returns at once. In the paper it spins until the flag is set.
+//  1. An insert takes effect when it links its node at level 0, not when all levels are linked. An erase of the node cannot run
+//     before all levels are linked: the insert holds the locks of the towers before the node, and the validation of the erase
+//     fails if its search has not met the node at each level. So there is no flag fullyLinked: a find reads none, and an insert
+//     of the key that is being inserted returns at once. In the paper it spins until the flag is set.
 //  2. An erase takes effect when it unlinks its node at level 0. It marks the node when it holds all locks, where nothing
 //     can fail any more. The paper marks it first, and keeps it locked while it seeks the towers again. Here a comparator
 //     that throws leaves the list as it was, and no search meets a marked node that is linked. Only holders of the lock read

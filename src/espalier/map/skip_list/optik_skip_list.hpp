@@ -42,9 +42,9 @@
 // towers that it has locked.
 //
 // Reclamation. The erase retires the node that it has unlinked, after it has unlocked the others. (I1) It was unlinked at each
-// level of its tower: its insert linked it at all of them under the locks that the erase has taken since. (I2) It holds the node's lock for ever. (I3) Links
-// are written with a new node, or with those of the node that goes, which are frozen. They lead to nodes that are linked at
-// that level: an erase of one of these has to lock the node that goes, or the tower before it.
+// level of its tower: its insert linked it at all of them under the locks that the erase has taken since. (I2) The node stays
+// locked, so no other erase locks it. (I3) Links are written with a new node, or with those of the erased node, which are frozen.
+// They lead to nodes that are linked at that level: an erase of one of these has to lock the erased node, or the tower before it.
 //
 // Linearization points
 //   insert, insert_or_assign -> true     publish: the store of the link at level 0

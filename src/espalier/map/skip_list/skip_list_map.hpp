@@ -58,15 +58,16 @@ class drawn_levels {
   per_thread<generator> generators_;
 };
 
-/// The base of a skip list. The algorithm derives from it, befriends it, and brings
-///   State   what it keeps in each tower, made from the number of its levels, which it keeps as `levels`
+/// The base of a skip list. The algorithm derives from it, makes it a friend, and provides
+///   State   what each tower has besides links; its constructor takes the number of levels, its member `levels` keeps it
 ///   Marked  whether the lowest bit of a link says that its node is erased
 ///   linked_levels(node)  at rest: the lists in which a node lies, from level 0 on. By default all of its tower
 /// and do_insert(), do_assign() and do_erase() of the contract (map_facade.hpp).
 ///
-/// It promises what makes a walk right. (a) A node is linked at level 0 first. (b) What a node had as links when it was
-/// unlinked at level 0, or when these got their marks, it keeps: they are frozen. (c) Without marks, a node is unlinked at
-/// level 0 last. With marks, level 0 gets its mark last, and decides; nodes are unlinked after that, at any level first.
+/// It promises what makes a walk right. (a) A node is linked at level 0 first. (b) Without marks, the links of a node are frozen
+/// once it is unlinked at level 0: they never change again. With marks, each link is frozen once it has its mark. (c) Without
+/// marks, a node is unlinked at level 0 last. With marks, the link of level 0 is marked last, and this mark erases the key. The
+/// node is unlinked after that, at any level first.
 ///
 /// Why a walk is right. The towers on which it stands, one after the other, were in the list of level 0, and not erased, at
 /// some moment of the operation. Without marks, this is so of what a link leads to at the moment at which it is read, if
@@ -78,6 +79,8 @@ class drawn_levels {
 ///
 /// Linearization points: the read of the link to the node at level 0, or the moment at which the tower was frozen that has
 /// this link; for maps with marks, if the node is found, the read of its link at level 0. For the value see node_store.hpp.
+/// These are points for one key. With marks, a walk to a neighbour (first, last, the bounds) goes past nodes that are erased
+/// while it runs: the entry that it returns was present, but perhaps at no moment the neighbour (map_concept.hpp).
 ///
 /// Orderings
 ///   (1) publish, link, unlink (release) in map/skip_list/fraser_skip_list.hpp -> read_link (acquire): a thread that
@@ -110,7 +113,7 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
   /// What comes before the links of a node, and of the head.
   struct alignas(link) tower : State {
     using State::State;
-    /// They lie behind it.
+    /// The links follow the tower in memory.
     [[nodiscard]] link& next(unsigned level) const noexcept {
       return reinterpret_cast<link*>(const_cast<tower*>(this) + 1)[level];
     }
@@ -135,7 +138,8 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
       return compact_layout::node_align(bytes, alignof(node));
     }
   };
-  static_assert(sizeof(Key) != 8 || sizeof(typename holder::word) != 8 || sizeof(node) == 24,
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
+                    sizeof(State) > 8 || sizeof(node) == 24,
                 "the layout of a node, on which the measured figures rest, has changed");
 
  public:
