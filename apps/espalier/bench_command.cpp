@@ -265,7 +265,6 @@ void run_bench(bench_options o, const CLI::App& verb) {
     session.recorder = &*recorder;
   }
 
-  say_left_out(left_out, "--keys");
   const interruption interrupts;
   session.interrupted = &interruption::requested();
   if (const auto& keys = session.plans.front()->keys; keys.order() == workload::key_order::explicit_list) {
@@ -274,6 +273,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
   }
   progress shown;
   const std::vector<workload::measurement> all = workload::run_session(session, shown);
+  say_left_out(left_out, "--keys");
   const int status = interruption::status();
   if (all.empty() && status == 0)
     throw usage_error("none of the maps can run this workload; see the reasons above");

@@ -431,6 +431,30 @@ void bags(scene& s) {
   });
 }
 
+/// A bag is filled, and a reader comes, after a collection has looked at the threads and before it comes to the bag.
+template <class Domain>
+void sealed_during_a_collection(scene& s) {
+  auto& w = s.make<reclaimer_world<Domain>>();
+  auto& seen = s.make<flag>(false);
+  auto& collected = s.make<flag>(false);
+  s.thread("collector", [&] {
+    w.domain.collect();
+    collected = true;
+  });
+  s.thread("reader", [&] {
+    w.look_during([&] {
+      seen = true;
+      await(collected);
+    });
+  });
+  s.thread("writer", [&] {
+    w.fill(more_than_a_bag - 4);
+    await(seen);
+    w.replace();
+    w.fill(4);
+  });
+}
+
 /// A bag is begun in one epoch and filled further in another.
 template <class Domain>
 void old_bag(scene& s) {
@@ -585,6 +609,9 @@ void advanced_by_another(scene& s) {
   ESPALIER_SCENE(domain##_races, renewed, 50) { renewed<type>(s); }                                          \
   ESPALIER_SCENE(domain##_races, late_reader, 50) { late_reader<type>(s); }                                  \
   ESPALIER_SCENE(domain##_races, bags, 10, 0.2) { bags<type>(s); }                                           \
+  ESPALIER_SCENE(domain##_races, sealed_during_a_collection, 1000, 0.2) {                                    \
+    sealed_during_a_collection<type>(s);                                                                     \
+  }                                                                                                          \
   ESPALIER_SCENE(domain##_races, old_bag, 50) { old_bag<type>(s); }                                          \
   ESPALIER_SCENE(domain##_races, advancers, 10, 0.2) { advancers<type>(s); }                                 \
   ESPALIER_SCENE(domain##_races, advanced_by_another, 200, 4,                                                \

@@ -750,8 +750,8 @@ class map_facade {
     return change(guard, key, [](const std::optional<Value>&) { return std::optional<Value>(); });
   }
 
-  /// Erases the entry with the smallest key, and returns it; nothing if there was a moment without a key. The key was the
-  /// smallest one when it was found: a smaller key that another thread inserts meanwhile stays.
+  /// Erases the first entry that a scan finds, and returns it; nothing if it finds none. No key that is present throughout is
+  /// smaller: a smaller key that another thread inserts meanwhile may stay. Beside such inserts a map may seem empty that is not.
   template <exchanging M = Map>
   std::optional<value_type> pop_first() {
     return pop<bound_type>();
@@ -770,8 +770,9 @@ class map_facade {
   };
   /// Reads, computes and writes in one atomic step: replaces the value v by f(v). Where the key is absent, v is nothing;
   /// where f returns nothing, the key is erased or stays absent. f takes a const std::optional<Value>&, of which it may not
-  /// take the value where there is none. It must not use the map, and may be called several times, of which the last counts;
-  /// it may be called under a lock. What f throws leaves the map unchanged.
+  /// take the value where there is none. It must not use the map, nor another map of its domain, nor one whose updates
+  /// await reads (map_properties). It may be called several times, of which the last counts, and under a lock. What f throws
+  /// leaves the map unchanged.
   template <class Function, exchanging M = Map>
   update_result update(key_view key, Function&& f) {
     auto guard = self().pin();

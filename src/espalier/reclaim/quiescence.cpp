@@ -10,8 +10,6 @@
 namespace espalier {
 namespace {
 
-/// Later than every time at which a thread enters, and earlier than retired_list::no_stamp.
-constexpr std::uint64_t all_outside = std::uint64_t{1} << 62U;
 /// A bag is reclaimed at a look at which the oldest thread has entered so much after its time.
 constexpr std::uint64_t later = 1;
 
@@ -42,11 +40,13 @@ std::size_t quiescence_domain::bytes() const noexcept {
 /// The time of what was unlinked before the call.
 std::uint64_t quiescence_domain::next_time() noexcept {
   hw::fence_heavy();                                      // order (1): stamp, heavy
-  return clock_.fetch_add(1, std::memory_order_acq_rel);  // order (3): tick, acq_rel
+  return clock_.fetch_add(1, std::memory_order_acq_rel);  // order (3), (4): tick, acq_rel
 }
 
+/// No later than the call: a bag that gets its time after this look keeps its entries, though no thread was inside then.
 std::uint64_t quiescence_domain::oldest_entry() const noexcept {
-  std::uint64_t oldest = all_outside;
+  // order (4): look, acquire: the look comes after the fence of each bag with an earlier time.
+  std::uint64_t oldest = clock_.load(std::memory_order_acquire);
   records_.for_each([&oldest](std::uint32_t, const record& r) {
     const std::uint64_t entered = r.entered.load(std::memory_order_acquire);  // order (2): look, acquire
     if (entered != 0) oldest = std::min(oldest, entered);
@@ -55,8 +55,7 @@ std::uint64_t quiescence_domain::oldest_entry() const noexcept {
 }
 
 void quiescence_domain::stamp_and_collect(record& r) noexcept {
-  const std::uint64_t now = next_time();
-  r.waiting.stamp_sealed(now);
+  r.waiting.stamp_sealed([this] { return next_time(); });
   const std::uint64_t oldest = oldest_entry();
   // A refusal: another thread has been inside for longer than this one. relaxed: a count for statistics().
   if (oldest < r.entered.load(std::memory_order_relaxed))
@@ -76,6 +75,8 @@ void quiescence_domain::purge(void* owner) noexcept {
 std::size_t quiescence_domain::collect() noexcept {
   std::size_t waiting = 0;
   records_.for_each([&](std::uint32_t, record& r) {
+    // Its thread may be between the two steps, or was lost there by a fork.
+    r.waiting.stamp_sealed([this] { return next_time(); });
     r.waiting.collect(oldest_entry(), later);
     // The bag that is being filled has no time. The one that it gets here lasts until another entry is added.
     waiting += r.waiting.collect_current([this](std::uint64_t& time) {

@@ -38,6 +38,7 @@
 //       announce is a release because the look may see the next announcement and miss the exit before it.
 //   (3) tick (acq_rel) -> enter (acquire): a thread that enters at a time later than a bag's sees its objects unlinked. Where the
 //       fence is a membarrier, it says so already.
+//   (4) tick (acq_rel) -> look (acquire): a look that finds a time later than a bag's comes after the bag's fence.
 //
 // Cost: entering is a load, a store and, where membarrier works, no fence (hw/asymmetric_fence.hpp); leaving is a store. retire takes
 // an uncontended lock. A thread looks at all others once per bag of retired entries, and once per 64 KiB that they free.

@@ -137,13 +137,6 @@ bool retired_list::retire(const retired& entry, std::size_t bytes, std::uint64_t
   return is_due || (b.count % bag::many == 0 && b.is_large());
 }
 
-void retired_list::stamp_sealed(std::uint64_t stamp) noexcept {
-  const lock_guard hold(lock_);
-  for (bag* b = sealed_first_; b != nullptr; b = b->next) {
-    if (b->stamp == no_stamp) b->stamp = stamp;
-  }
-}
-
 void retired_list::reclaim(bag& b) noexcept {
   // order (1): count_reclaimed, relaxed: written under the lock, read without it.
   reclaimed_.store(reclaimed_.load(std::memory_order_relaxed) + b.count, std::memory_order_relaxed);

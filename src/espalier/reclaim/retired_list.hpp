@@ -41,8 +41,17 @@ class alignas(hw::cache_line_bytes) retired_list {
   /// reclamation frees, about. Later stamps of a thread are never smaller.
   [[nodiscard]] bool retire(const retired& entry, std::size_t bytes, std::uint64_t stamp) noexcept;
 
-  /// Gives a stamp to the sealed bags that have none.
-  void stamp_sealed(std::uint64_t stamp) noexcept;
+  /// Gives the stamp new_stamp() to the sealed bags that have none, if there are any.
+  template <class NewStamp>
+  void stamp_sealed(const NewStamp& new_stamp) noexcept {
+    const lock_guard hold(lock_);
+    std::uint64_t stamp = no_stamp;
+    for (bag* b = sealed_first_; b != nullptr; b = b->next) {
+      if (b->stamp != no_stamp) continue;
+      if (stamp == no_stamp) stamp = new_stamp();
+      b->stamp = stamp;
+    }
+  }
   /// Reclaims the sealed bags whose stamps are so much older than `now`.
   void collect(std::uint64_t now, std::uint64_t grace) noexcept;
   /// Likewise the entries of the bag that is being filled, if there are any and ready(stamp) is true of its stamp, which ready may

@@ -45,6 +45,8 @@
 //   (5) announce (release) -> steal (acquire): a section that reads a copy sees what the writer has stored there.
 //   (6) unlock (release) -> read_copy (acquire), lock (acquire): with an unlocked object come the fields that were written back.
 //   (7) settle (release) -> steal (acquire): a section that finds the writer settled sees the fields that were written back.
+//   (8) note (release) -> recover_in_child (fork): wherever the fork stops a thread, each copy to which an object leads is counted,
+//       and at most one more. The fence binds the compiler only.
 
 namespace espalier {
 
@@ -80,7 +82,11 @@ class rlu_domain {
   /// in one domain do not nest. Throws std::bad_alloc at a thread's first one, std::system_error beyond 4096 threads.
   class [[nodiscard]] section {
    public:
-    explicit section(rlu_domain& domain) : domain_(domain), mine_(domain.records_.local()) { begin(); }
+    explicit section(rlu_domain& domain) : domain_(domain), mine_(domain.records_.local()) {
+      if (mine_.locked != 0) [[unlikely]]
+        complete_lost();
+      begin();
+    }
     section(const section&) = delete;
     section& operator=(const section&) = delete;
     ~section() {
@@ -103,16 +109,18 @@ class rlu_domain {
     [[nodiscard]] Payload* try_write(object& o) noexcept {
       copy_of* const present = o.copy_.load(std::memory_order_acquire);  // order (6): lock, acquire
       if (present != nullptr) return present->writer == &mine_ ? &present->fields : nullptr;
-      assert(locked_ < copies_most);
-      copy_of& copy = mine_.log[mine_.current][locked_];
+      assert(mine_.locked < copies_most);
+      copy_of& copy = log()[mine_.locked++];
+      copy.of = &o;
+      std::atomic_signal_fence(std::memory_order_release);  // order (8): note, release
       copy_of* expected = nullptr;
       // order (4), (6): lock, acq_rel. relaxed at a failure: the caller begins again. No section reads the copy before the commit.
       if (!o.copy_.compare_exchange_strong(expected, &copy, std::memory_order_acq_rel,
-                                           std::memory_order_relaxed))
+                                           std::memory_order_relaxed)) {
+        --mine_.locked;
         return nullptr;
-      copy.of = &o;
+      }
       copy.fields = o.fields_;
-      ++locked_;
       return &copy.fields;
     }
 
@@ -120,13 +128,7 @@ class rlu_domain {
     void commit() noexcept {
       domain_.take_time(mine_);
       end();
-      domain_.synchronize(mine_);
-      for (std::size_t i = 0; i < locked_; ++i) log()[i].of->fields_ = log()[i].fields;
-      unlock();
-      // order (7): settle, release
-      mine_.committed.store(never, std::memory_order_release);
-      // Sections that have found a copy may read it still. The next commit waits for them, before the log is used again.
-      mine_.current ^= 1U;
+      complete();
       begin();
     }
 
@@ -154,17 +156,34 @@ class rlu_domain {
       // order (2): end, release. relaxed: only this thread writes it.
       mine_.crossings.store(mine_.crossings.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
+    /// Of a commit that has its time.
+    void complete() noexcept {
+      domain_.synchronize(mine_);
+      for (std::size_t i = 0; i < mine_.locked; ++i) log()[i].of->fields_ = log()[i].fields;
+      unlock();
+      // order (7): settle, release
+      mine_.committed.store(never, std::memory_order_release);
+      // Sections that have found a copy may read it still. The next commit waits for them, before the log is used again.
+      mine_.current ^= 1U;
+    }
+    /// In a child of fork(), of the lost thread that had this record: what it has committed takes effect, what not is undone.
+    [[gnu::noinline]] void complete_lost() noexcept {
+      // relaxed: only this thread writes it.
+      mine_.committed.load(std::memory_order_relaxed) != never ? complete() : unlock();
+    }
     [[nodiscard]] copy_of* log() noexcept { return mine_.log[mine_.current].data(); }
     void unlock() noexcept {
-      // order (6): unlock, release
-      for (std::size_t i = 0; i < locked_; ++i) log()[i].of->copy_.store(nullptr, std::memory_order_release);
-      locked_ = 0;
+      while (mine_.locked != 0) {
+        log()[mine_.locked - 1].of->copy_.store(nullptr,
+                                                std::memory_order_release);  // order (6): unlock, release
+        std::atomic_signal_fence(std::memory_order_release);                 // order (8): note, release
+        --mine_.locked;
+      }
     }
 
     rlu_domain& domain_;
     record& mine_;
     std::uint64_t time_ = 0;
-    std::size_t locked_ = 0;
   };
 
  private:
@@ -181,6 +200,7 @@ class rlu_domain {
     std::atomic<std::uint64_t> committed{never};  // of the commit in progress
     // owner only
     std::uint32_t current = 0;
+    std::uint32_t locked = 0;  // copies of the current log that objects lead to
     std::array<std::array<copy_of, copies_most>, 2> log;
 
     record() noexcept {
@@ -192,9 +212,15 @@ class rlu_domain {
     record& operator=(const record&) = delete;
     ~record() = default;
 
-    /// A lost thread has left its section. What it had locked stays so.
+    /// A lost thread has left its section. What it had locked stays so, until a thread gets its record.
     void recover_in_child(bool lost) noexcept {
-      // relaxed: the child has one thread.
+      // A copy to which no object leads yet, or any more. order (8): recover_in_child, fork. relaxed: the child has one thread.
+      if (lost && locked != 0) {
+        const copy_of& last = log[current][locked - 1];
+        if (last.of->copy_.load(std::memory_order_relaxed) != &last) --locked;
+      }
+      // relaxed: likewise.
+      if (lost && locked == 0) committed.store(never, std::memory_order_relaxed);
       const std::uint64_t now = crossings.load(std::memory_order_relaxed);
       if (lost && now % 2 != 0) crossings.store(now + 1, std::memory_order_relaxed);
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -26,7 +27,7 @@ using list_traits = basic_map_traits<segregated, unused_policy, epoch_domain, un
 using locking_list_traits = list_traits::with_lock<ttas_lock>;
 
 /// A scan against the direction of a list, in pieces: each walks from the first node, and keeps the last nodes that the bound
-/// admits. first(bound) returns the first node, next(node) the one behind, of which any may be null. visit(node) returns
+/// admits. first() returns the first node, next(node) the one behind; both may return null. visit(node) returns
 /// whether the scan goes on. Nodes stay allocated until the scan ends. As many walks as there are pieces of 64 entries.
 template <class Key, class Bound, class First, class Next, class Visit>
 void scan_against_list(Bound bound, First&& first, Next&& next, Visit&& visit) {
@@ -174,6 +175,16 @@ class list_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>>
     const auto* const n = seek_entry(self().head_, key);
     if (n == nullptr) return std::nullopt;
     return value_of(*n);
+  }
+
+  /// A cell is read where it lies: the guard keeps it.
+  template <class Visitor>
+  bool do_visit(guard_type&, const Key& key, Visitor& visitor) const {
+    const auto* const n = seek_entry(self().head_, key);
+    if (n == nullptr) return false;
+    const Value& value = value_of(*n);
+    std::invoke(visitor, value);
+    return true;
   }
 
   [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {

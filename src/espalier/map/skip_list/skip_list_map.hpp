@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -221,6 +222,16 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
     const node* const n = find_node(key);
     if (n == nullptr) return std::nullopt;
     return value_of(*n);
+  }
+
+  /// A cell is read where it lies: the guard keeps it.
+  template <class Visitor>
+  bool do_visit(guard_type&, const Key& key, Visitor& visitor) const {
+    const node* const n = find_node(key);
+    if (n == nullptr) return false;
+    const Value& value = value_of(*n);
+    std::invoke(visitor, value);
+    return true;
   }
 
   [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return find_node(key) != nullptr; }
