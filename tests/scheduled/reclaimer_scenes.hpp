@@ -609,7 +609,7 @@ void advanced_by_another(scene& s) {
   ESPALIER_SCENE(domain##_races, renewed, 50) { renewed<type>(s); }                                          \
   ESPALIER_SCENE(domain##_races, late_reader, 50) { late_reader<type>(s); }                                  \
   ESPALIER_SCENE(domain##_races, bags, 10, 0.2) { bags<type>(s); }                                           \
-  ESPALIER_SCENE(domain##_races, sealed_during_a_collection, 1000, 0.2) {                                    \
+  ESPALIER_SCENE(domain##_races, sealed_during_a_collection, 1000, 4) {                                      \
     sealed_during_a_collection<type>(s);                                                                     \
   }                                                                                                          \
   ESPALIER_SCENE(domain##_races, old_bag, 50) { old_bag<type>(s); }                                          \
