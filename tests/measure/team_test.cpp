@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <thread>
 
-// The clock of this program: it stands still unless a thread of a team moves it. Whoever made the team is shown it only
-// once such a thread has looked too, after its work: so does a thread that a loaded machine leaves waiting.
+// The clock of this program. It stands still unless a thread of a team moves it. The thread that made the team reads it only
+// after a thread of the team has read it at the end of its work, as on a loaded machine that keeps the first one waiting.
 
 namespace {
 
