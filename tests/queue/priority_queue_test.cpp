@@ -10,10 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
+#include "espalier/delegation/partitioned_queue.hpp"
 #include "espalier/queue/shavit_lotan_queue.hpp"
 
 namespace espalier {
@@ -22,20 +25,34 @@ namespace {
 template <class Key, class Value, queue_order Order, class Compare = std::less<Key>>
 using queue_of = shavit_lotan_queue<Key, Value, Order, map_traits, Compare>;
 
-template <class Order>
+struct quiescent {
+  template <class Key, class Value, class Compare = std::less<Key>>
+  using queue = queue_of<Key, Value, queue_order::quiescently_consistent, Compare>;
+};
+struct linearizable {
+  template <class Key, class Value, class Compare = std::less<Key>>
+  using queue = queue_of<Key, Value, queue_order::linearizable, Compare>;
+};
+/// Threads come to its two localities in turn.
+template <class Inner>
+struct partitioned {
+  template <class Key, class Value, class Compare = std::less<Key>>
+  using queue = partitioned_queue<typename Inner::template queue<Key, Value, Compare>>;
+};
+
+template <class Kind>
 class priority_queue : public ::testing::Test {};
-using orders = ::testing::Types<std::integral_constant<queue_order, queue_order::quiescently_consistent>,
-                                std::integral_constant<queue_order, queue_order::linearizable>>;
-TYPED_TEST_SUITE(priority_queue, orders);
+using kinds = ::testing::Types<quiescent, linearizable, partitioned<quiescent>, partitioned<linearizable>>;
+TYPED_TEST_SUITE(priority_queue, kinds);
 
 TYPED_TEST(priority_queue, fulfils_the_concept) {
-  using queue = queue_of<unsigned, std::string, TypeParam::value>;
+  using queue = typename TypeParam::template queue<unsigned, std::string>;
   static_assert(concurrent_priority_queue<queue>);
-  EXPECT_EQ(queue::properties.order, TypeParam::value);
+  EXPECT_EQ(queue::properties.order == queue_order::linearizable, (std::is_same_v<TypeParam, linearizable>));
 }
 
 TYPED_TEST(priority_queue, elements_come_in_the_order_of_keys_and_of_pushes) {
-  queue_of<int, std::string, TypeParam::value> queue;
+  typename TypeParam::template queue<int, std::string> queue;
   EXPECT_TRUE(queue.empty());
   EXPECT_FALSE(queue.try_pop_min());
   EXPECT_FALSE(queue.try_find_min());
@@ -57,18 +74,29 @@ TYPED_TEST(priority_queue, elements_come_in_the_order_of_keys_and_of_pushes) {
 }
 
 TYPED_TEST(priority_queue, a_comparator_and_what_is_left_at_the_end) {
-  queue_of<int, std::string, TypeParam::value, std::greater<int>> queue;
+  typename TypeParam::template queue<int, std::string, std::greater<int>> queue;
   auto guard = queue.pin();
   for (int i = 0; i < 20; ++i) queue.push(guard, i, std::string(100, 'x'));
   EXPECT_EQ(queue.try_pop_min(guard)->key, 19);
   EXPECT_EQ(queue.try_find_min(guard)->key, 18);
 }
 
+TYPED_TEST(priority_queue, pops_up_to_a_limit) {
+  typename TypeParam::template queue<int, int> queue;
+  EXPECT_FALSE(queue.try_pop_min_up_to(100));
+  for (int key = 10; key <= 100; key += 10) queue.push(key, -key);
+  auto guard = queue.pin();
+  EXPECT_FALSE(queue.try_pop_min_up_to(guard, 9));
+  for (int key = 10; key <= 50; key += 10) EXPECT_EQ(queue.try_pop_min_up_to(guard, 50)->key, key);
+  EXPECT_FALSE(queue.try_pop_min_up_to(guard, 59));
+  EXPECT_EQ(queue.try_pop_min(guard)->value, -60);
+}
+
 /// Threads push and pop. Each element is popped once; what is popped at the end comes in order.
 TYPED_TEST(priority_queue, conserves_elements) {
   constexpr std::size_t threads = 4;
   constexpr std::uint64_t pushes = 4000;
-  queue_of<std::uint64_t, std::uint64_t, TypeParam::value> queue;
+  typename TypeParam::template queue<std::uint64_t, std::uint64_t> queue;
   std::array<std::vector<std::uint64_t>, threads + 1> popped;
   std::vector<std::thread> team;
   for (std::size_t t = 0; t < threads; ++t) {
@@ -96,6 +124,41 @@ TYPED_TEST(priority_queue, conserves_elements) {
   for (std::uint64_t id = 0; id < all.size(); ++id) ASSERT_EQ(all[id], id);
   queue.domain().collect();
   EXPECT_EQ(queue.usage().blocks, 0U);
+}
+
+TEST(partitioned_queue, more_partitions_than_localities) {
+  delegation::runtime threads(delegation::localities::in_turn(3));
+  for (const unsigned partitions : {0U, 1U, 9U}) {
+    partitioned_queue<queue_of<int, int, queue_order::quiescently_consistent>> queue(threads, partitions);
+    EXPECT_EQ(queue.parts().count(), partitions == 0 ? 3U : partitions);
+    for (int i = 0; i < 100; ++i) queue.push(i * 37 % 100, i);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(queue.try_pop_min()->key, i);
+    EXPECT_TRUE(queue.empty());
+  }
+}
+
+/// Equivalent keys may have different hashes, or none: all elements are in one partition.
+TEST(partitioned_queue, an_order_of_its_own) {
+  using name = std::array<int, 8>;
+  struct by_first {
+    bool operator()(const name& a, const name& b) const { return a[0] < b[0]; }
+  };
+  partitioned_queue<queue_of<name, int, queue_order::quiescently_consistent, by_first>> queue;
+  for (int i = 0; i < 20; ++i) queue.push(name{i % 4, i}, i);
+  EXPECT_TRUE(queue.parts()[1].empty());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(queue.try_pop_min_up_to(name{3})->value, i / 5 + i % 5 * 4);
+  EXPECT_FALSE(queue.try_find_min());
+}
+
+/// A pop that may not wait has popped nothing.
+TEST(partitioned_queue, inside_as_many_operations_as_may_wait) {
+  delegation::runtime threads(delegation::localities::in_turn(2), {.nesting = 2});
+  partitioned_queue<queue_of<int, int, queue_order::quiescently_consistent>> queue(threads);
+  queue.push(1, 1);
+  const auto pops = [&queue](auto&) { return queue.try_pop_min().has_value(); };
+  EXPECT_THROW(queue.parts().call_at(0, [&](auto&) { return queue.parts().call_at(0, pops); }),
+               delegation::nesting_error);
+  EXPECT_TRUE(queue.parts().call_at(0, pops));
 }
 
 }  // namespace

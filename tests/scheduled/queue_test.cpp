@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/delegation/partitioned_queue.hpp"
+#include "espalier/delegation/partitions.hpp"
 #include "espalier/queue/shavit_lotan_queue.hpp"
 #include "scheduled/expect.hpp"
 #include "scheduled/scenes.hpp"
@@ -24,7 +26,17 @@ namespace {
 using number = std::uint64_t;
 using traits = map_traits::with_placement<traced_heap>::with_reclaimer<eager_reclaimer>;
 template <queue_order Order>
-using queue_type = shavit_lotan_queue<number, number, Order, traits, std::less<number>, levels_of<2>>;
+using queue_of = shavit_lotan_queue<number, number, Order, traits, std::less<number>, levels_of<2>>;
+using linearizable = queue_of<queue_order::linearizable>;
+using quiescent = queue_of<queue_order::quiescently_consistent>;
+/// Of two partitions one has the keys 10, 30 and 15, the other one 20 and 5.
+struct by_tens {
+  [[nodiscard]] static std::uint64_t number(sim::number key) noexcept { return key; }
+  [[nodiscard]] static unsigned partition(sim::number key, unsigned count) noexcept {
+    return static_cast<unsigned>(key / 10) % count;
+  }
+};
+using partitioned = partitioned_queue<quiescent, by_tens>;
 
 using element = espalier::map_entry<number, number>;
 
@@ -73,7 +85,7 @@ bool is_linearizable(const std::vector<call>& calls, std::vector<element> in_que
 }
 
 /// A queue in a scene that records its operations. What an operation has done happens before one that begins later.
-template <queue_order Order>
+template <class Queue>
 class recorded_queue {
  public:
   [[gnu::no_sanitize_thread]] void push(number key, number value) {
@@ -109,7 +121,7 @@ class recorded_queue {
     while (pop()) {
     }
     check_conservation();
-    if constexpr (Order == queue_order::linearizable)
+    if constexpr (Queue::properties.order == queue_order::linearizable)
       require(is_linearizable(), "the history is not linearizable");
     else
       check_order();
@@ -155,17 +167,15 @@ class recorded_queue {
   }
 
   static constexpr std::size_t most_calls = 16;
-  queue_type<Order> queue_;
+  Queue queue_;
   std::atomic<number> moments_{0};
   call calls_[most_calls];
   std::size_t count_ = 0;
 };
 
-using enum queue_order;
-
-template <queue_order Order>
-recorded_queue<Order>& queue_with(scene& s, std::initializer_list<number> keys) {
-  auto& queue = s.make<recorded_queue<Order>>();
+template <class Queue>
+recorded_queue<Queue>& queue_with(scene& s, std::initializer_list<number> keys) {
+  auto& queue = s.make<recorded_queue<Queue>>();
   for (const number key : keys) queue.push(key, key);
   s.at_end([&queue] { queue.check(); });
   return queue;
@@ -173,8 +183,8 @@ recorded_queue<Order>& queue_with(scene& s, std::initializer_list<number> keys) 
 
 /// Two pops stand at 10 when it is popped, 5 is pushed, and then 30. One of them takes 20. If the other one goes on to 30, it has
 /// passed the smaller element, which was there first.
-template <queue_order Order>
-void small_beside_paused_pops(recorded_queue<Order>& queue, scene& s) {
+template <class Queue>
+void small_beside_paused_pops(recorded_queue<Queue>& queue, scene& s) {
   s.thread("pops", [&queue] { queue.pop(); });
   s.thread("pops too", [&queue] { queue.pop(); });
   s.thread("pops and pushes", [&queue] {
@@ -187,12 +197,16 @@ ESPALIER_SCENE(queue_linearizable, small_beside_paused_pops, 4000) {
   small_beside_paused_pops(queue_with<linearizable>(s, {10, 20}), s);
 }
 ESPALIER_SCENE(queue_quiescent, small_beside_paused_pops, 1000) {
-  small_beside_paused_pops(queue_with<quiescently_consistent>(s, {10, 20}), s);
+  small_beside_paused_pops(queue_with<quiescent>(s, {10, 20}), s);
 }
 
-template <queue_order Order>
+ESPALIER_SCENE(queue_partitioned, small_beside_paused_pops, 300) {
+  small_beside_paused_pops(queue_with<partitioned>(s, {10, 20}), s);
+}
+
+template <class Queue>
 void equal_keys(scene& s) {
-  auto& queue = queue_with<Order>(s, {10});
+  auto& queue = queue_with<Queue>(s, {10});
   s.thread("a", [&queue] {
     queue.push(10, 1);
     queue.pop();
@@ -203,23 +217,31 @@ void equal_keys(scene& s) {
   });
 }
 ESPALIER_SCENE(queue_linearizable, equal_keys, 1000) { equal_keys<linearizable>(s); }
-ESPALIER_SCENE(queue_quiescent, equal_keys, 1000) { equal_keys<quiescently_consistent>(s); }
+ESPALIER_SCENE(queue_quiescent, equal_keys, 1000) { equal_keys<quiescent>(s); }
+ESPALIER_SCENE(queue_partitioned, equal_keys, 200) { equal_keys<partitioned>(s); }
 
-template <queue_order Order>
+template <class Queue>
 void more_pops_than_elements(scene& s) {
-  auto& queue = queue_with<Order>(s, {10, 20});
+  auto& queue = queue_with<Queue>(s, {10, 20});
   for (const char* const name : {"a", "b", "c"}) s.thread(name, [&queue] { queue.pop(); });
 }
 ESPALIER_SCENE(queue_linearizable, more_pops_than_elements, 1000) {
   more_pops_than_elements<linearizable>(s);
 }
-ESPALIER_SCENE(queue_quiescent, more_pops_than_elements, 1000) {
-  more_pops_than_elements<quiescently_consistent>(s);
+ESPALIER_SCENE(queue_quiescent, more_pops_than_elements, 1000) { more_pops_than_elements<quiescent>(s); }
+ESPALIER_SCENE(queue_partitioned, more_pops_than_elements, 200) { more_pops_than_elements<partitioned>(s); }
+
+/// Both pops find 20. The one that comes too late has to take 30, in the other partition, though 40 is where 20 was.
+ESPALIER_SCENE(queue_partitioned, the_next_one_is_elsewhere, 300) {
+  auto& queue = queue_with<partitioned>(s, {20, 30, 40});
+  for (const char* const name : {"a", "b"}) {
+    s.thread(name, [&queue] { require(queue.pop(), "a pop finds nothing, and there is an element"); });
+  }
 }
 
-template <queue_order Order>
+template <class Queue>
 void looks_beside_pops(scene& s) {
-  auto& queue = queue_with<Order>(s, {10, 20});
+  auto& queue = queue_with<Queue>(s, {10, 20});
   s.thread("pops", [&queue] {
     queue.pop();
     queue.push(15, 1);
@@ -232,13 +254,23 @@ void looks_beside_pops(scene& s) {
   });
 }
 ESPALIER_SCENE(queue_linearizable, looks_beside_pops, 1000) { looks_beside_pops<linearizable>(s); }
-ESPALIER_SCENE(queue_quiescent, looks_beside_pops, 1000) { looks_beside_pops<quiescently_consistent>(s); }
+ESPALIER_SCENE(queue_quiescent, looks_beside_pops, 1000) { looks_beside_pops<quiescent>(s); }
+/// Waiting threads run in turn, so every call would be beside a pop.
+ESPALIER_SCENE(queue_partitioned, looks_beside_pushes, 300) {
+  auto& queue = queue_with<partitioned>(s, {10, 20});
+  s.thread("pushes", [&queue] { queue.push(5, 1); });
+  s.thread("looks", [&queue] {
+    queue.find_min();
+    queue.empty();
+    queue.find_min();
+  });
+}
 
 /// A pop stands at 10 when 15 is pushed, and then 10 is popped. It may return 10 or 15, never 20: at each moment one of those
 /// is there. A find likewise.
-template <queue_order Order>
+template <class Queue>
 void pushed_before_the_claim(scene& s) {
-  auto& queue = queue_with<Order>(s, {10, 20});
+  auto& queue = queue_with<Queue>(s, {10, 20});
   s.thread("pops", [&queue] {
     queue.find_min();
     queue.pop();
@@ -251,9 +283,7 @@ void pushed_before_the_claim(scene& s) {
 ESPALIER_SCENE(queue_linearizable, pushed_before_the_claim, 2000) {
   pushed_before_the_claim<linearizable>(s);
 }
-ESPALIER_SCENE(queue_quiescent, pushed_before_the_claim, 1000) {
-  pushed_before_the_claim<quiescently_consistent>(s);
-}
+ESPALIER_SCENE(queue_quiescent, pushed_before_the_claim, 1000) { pushed_before_the_claim<quiescent>(s); }
 
 /// Two pops stand at 20 when 5 is pushed, and then 30 is linked. One takes 20; the other one may not go on to 30, which has no
 /// stamp yet.
@@ -283,7 +313,7 @@ ESPALIER_SCENE(queue_linearizable, never_empty, 2000) {
 TEST(queue_controls, without_stamps_a_small_element_is_passed_by) {
   expect_broken(failure_kind::requirement, 30'000,
                 [](scene& s) {
-                  auto& queue = s.make<recorded_queue<quiescently_consistent>>();
+                  auto& queue = s.make<recorded_queue<quiescent>>();
                   queue.push(10, 10);
                   queue.push(20, 20);
                   small_beside_paused_pops(queue, s);

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "espalier/delegation/partitioned_structure.hpp"
 #include "espalier/delegation/partitions.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
@@ -47,46 +47,6 @@ namespace espalier {
 
 namespace detail {
 
-/// All keys in the first partition.
-struct one_partition {
-  template <class Key>
-  [[nodiscard]] std::uint64_t number(const Key&) const noexcept {
-    return 0;
-  }
-  template <class Key>
-  [[nodiscard]] unsigned partition(const Key&, unsigned) const noexcept {
-    return 0;
-  }
-};
-
-/// How the operation of another thread has a key: a copy if it is small, otherwise a reference to that of the caller, which
-/// waits.
-template <class View>
-class carried_key {
-  using bare = std::remove_cvref_t<View>;
-  static constexpr bool copies =
-      std::is_trivially_copyable_v<bare> && sizeof(bare) <= 16 && alignof(bare) <= 8;
-
- public:
-  explicit carried_key(const bare& key) noexcept : held_(of(key)) {}
-  [[nodiscard]] const bare& operator*() const noexcept {
-    if constexpr (copies)
-      return held_;
-    else
-      return *held_;
-  }
-
- private:
-  using holder = std::conditional_t<copies, bare, const bare*>;
-  static holder of(const bare& key) noexcept {
-    if constexpr (copies)
-      return key;
-    else
-      return &key;
-  }
-  holder held_;
-};
-
 /// What is known of the nodes of a map.
 template <class Map>
 struct nodes_of {};
@@ -101,36 +61,6 @@ inline constexpr unsigned node_entries_of = 1;
 template <class Map>
   requires requires { Map::node_entries; }
 inline constexpr unsigned node_entries_of<Map> = Map::node_entries;
-
-/// A map that its partition constructs: on the NUMA node of its locality, if its placement can be bound to one
-/// (memory/node_bound.hpp).
-template <class Map>
-struct map_of_partition : Map {
-  template <class... Less>
-  explicit map_of_partition(const delegation::partition_place& where, const Less&... less)
-    requires std::is_constructible_v<typename Map::traits_type::placement_type, std::optional<unsigned>>
-      : Map(less..., static_cast<typename Map::reclaimer_type*>(nullptr), where.numa_node) {}
-  template <class... Less>
-  explicit map_of_partition(const delegation::partition_place&, const Less&... less) : Map(less...) {}
-};
-
-/// The domains of all partitions, for what collects them.
-template <class Partitions>
-class partition_domains {
- public:
-  explicit partition_domains(Partitions& all) noexcept : all_(all) {}
-  /// As epoch_domain::collect. From a thread that is pinned in none.
-  std::size_t collect() {
-    std::size_t waiting = 0;
-    for (unsigned i = 0; i < all_.count(); ++i) {
-      if constexpr (requires { all_[i].domain().collect(); }) waiting += all_[i].domain().collect();
-    }
-    return waiting;
-  }
-
- private:
-  Partitions& all_;
-};
 
 [[nodiscard]] constexpr map_properties partitioned_properties(const map_properties& inner) noexcept {
   return {.name = "partitioned",
@@ -151,12 +81,11 @@ class partition_domains {
 
 }  // namespace detail
 
-template <class Map, class Route = std::conditional_t<
-                         delegation::orders_equal_keys<typename Map::key_compare, typename Map::key_type>,
-                         delegation::by_hash, detail::one_partition>>
+template <class Map, class Route = detail::usual_route<Map>>
 class partitioned
     : public map_facade<partitioned<Map, Route>, typename Map::key_type, typename Map::mapped_type,
                         typename Map::key_compare, no_guard, uncounted_size>,
+      public detail::partitioned_structure<Map, Route>,
       public detail::nodes_of<Map> {
   using facade = map_facade<partitioned, typename Map::key_type, typename Map::mapped_type,
                             typename Map::key_compare, no_guard, uncounted_size>;
@@ -165,10 +94,12 @@ class partitioned
   using Value = typename Map::mapped_type;
   using Compare = typename Map::key_compare;
   using carried = detail::carried_key<typename facade::key_view>;
-  using part = detail::map_of_partition<Map>;
-  using parts_type = delegation::partitions<part, Route>;
+  using structure = detail::partitioned_structure<Map, Route>;
+  using typename structure::part;
 
  public:
+  using structure::parts;
+  using typename structure::parts_type;
   using map_type = Map;
   using traits_type = typename Map::traits_type;
   using reclaimer_type = unprotected;
@@ -187,26 +118,17 @@ class partitioned
   explicit partitioned(delegation::runtime& threads, unsigned partitions = 0, Route route = {},
                        const Compare& less = Compare())
     requires std::is_default_constructible_v<Compare>
-      : facade(less), parts_(made(threads, partitions, std::move(route), less)) {}
+      : facade(less), structure(threads, partitions, std::move(route), less) {}
 
   /// With a runtime of its own that has two localities, to which threads come in turn. The domain is not used; with it every
   /// map is constructed in the same way.
-  explicit partitioned(reclaimer_type* /*domain*/ = nullptr)
-      : own_(std::make_unique<delegation::runtime>(delegation::localities::in_turn(2))),
-        parts_(made(*own_, 0, Route(), this->key_comp())) {}
+  explicit partitioned(reclaimer_type* /*domain*/ = nullptr) : structure(this->key_comp()) {}
   explicit partitioned(const Compare& less, reclaimer_type* /*domain*/ = nullptr)
-      : facade(less),
-        own_(std::make_unique<delegation::runtime>(delegation::localities::in_turn(2))),
-        parts_(made(*own_, 0, Route(), less)) {}
-  partitioned(const partitioned&) = delete;
-  partitioned& operator=(const partitioned&) = delete;
+      : facade(less), structure(less) {}
   /// No other thread may use the map any more.
   ~partitioned() = default;
 
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
-
-  /// The partitions, for operations of the program's own.
-  [[nodiscard]] parts_type& parts() const noexcept { return *parts_; }
 
   // Quiescent only, for tests and inspection.
 
@@ -214,37 +136,14 @@ class partitioned
   void visit_nodes(Visitor&& visitor) const {
     for (unsigned i = 0; i < parts().count(); ++i) parts()[i].visit_nodes(visitor);
   }
-  [[nodiscard]] const char* check_invariants() const {
-    for (unsigned i = 0; i < parts().count(); ++i) {
-      if (const char* const wrong = parts()[i].check_invariants()) return wrong;
-    }
-    return nullptr;
-  }
-  [[nodiscard]] memory_usage usage() const noexcept {
-    memory_usage sum;
-    for (unsigned i = 0; i < parts().count(); ++i) sum += parts()[i].usage();
-    return sum;
-  }
   /// Of the first partition: each has one of its own, of the same type.
   [[nodiscard]] const auto& placement() const noexcept
     requires requires(const Map& map) { map.placement(); }
   {
     return parts()[0].placement();
   }
-  [[nodiscard]] detail::partition_domains<parts_type> domain() noexcept {
-    return detail::partition_domains<parts_type>(parts());
-  }
 
  private:
-  static std::unique_ptr<parts_type> made(delegation::runtime& threads, unsigned partitions, Route route,
-                                          const Compare& less) {
-    const unsigned count = partitions != 0 ? partitions : threads.locality_count();
-    if constexpr (std::is_empty_v<Compare>)
-      return std::make_unique<parts_type>(threads, count, std::move(route));
-    else
-      return std::make_unique<parts_type>(threads, count, std::move(route), less);
-  }
-
   [[nodiscard]] std::optional<Value> do_find(guard_type&, key_view key) const {
     return parts().call(key, [k = carried(key)](part& m) { return m.find(*k); });
   }
@@ -435,12 +334,9 @@ class partitioned
   void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
     constexpr bool one = is_first_only<std::remove_cvref_t<Visit>>;
     constexpr std::size_t most = one ? 1 : entry_batch<Key, Value>::capacity;
-    constexpr unsigned usual = 4;
-    // Most maps have few partitions, and need no memory for a scan.
-    std::array<stream<Bound>, usual> few;
-    std::vector<stream<Bound>> many(parts().count() > usual ? parts().count() : 0);
-    stream<Bound>* const all = many.empty() ? few.data() : many.data();
-    for (unsigned i = 0; i < parts().count(); ++i) all[i].next.emplace(bound);
+    detail::one_for_each<stream<Bound>> streams(parts().count());
+    stream<Bound>* const all = streams.begin();
+    for (stream<Bound>& s : streams) s.next.emplace(bound);
     const auto fill = [this, all](unsigned i) {
       parts().call_at(i, [s = &all[i]](part& m) { s->fill(m, most); });
     };
@@ -468,9 +364,6 @@ class partitioned
       ++least->at;
     }
   }
-
-  std::unique_ptr<delegation::runtime> own_;
-  std::unique_ptr<parts_type> parts_;
 };
 
 }  // namespace espalier

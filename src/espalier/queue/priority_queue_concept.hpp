@@ -10,6 +10,8 @@
 //
 //   push(key, value)   adds an element
 //   try_pop_min()      removes and returns an element with the smallest key, or nothing
+//   try_pop_min_up_to(limit)
+//                      the same; nothing where the smallest key comes after the limit
 //   try_find_min()     a copy of such an element, or nothing
 //   empty()            whether there is none
 //
@@ -50,6 +52,8 @@ concept concurrent_priority_queue =
       queue.push(guard, key, value);
       { queue.try_pop_min() } -> std::same_as<std::optional<typename Q::value_type>>;
       { queue.try_pop_min(guard) } -> std::same_as<std::optional<typename Q::value_type>>;
+      { queue.try_pop_min_up_to(key) } -> std::same_as<std::optional<typename Q::value_type>>;
+      { queue.try_pop_min_up_to(guard, key) } -> std::same_as<std::optional<typename Q::value_type>>;
       { read.try_find_min() } -> std::same_as<std::optional<typename Q::value_type>>;
       { read.try_find_min(guard) } -> std::same_as<std::optional<typename Q::value_type>>;
       { read.empty() } -> std::same_as<bool>;

@@ -47,6 +47,7 @@
 //   try_pop_min -> an element     the claim; or, if smaller elements are in the queue then, just before the first of them was
 //                                 stamped
 //   try_pop_min -> nothing, try_find_min, empty    likewise the end of the walk, the read of the mark
+// try_pop_min_up_to is try_pop_min of a queue without the keys after the limit.
 // Let a pop P claim y while smaller elements are in the queue. P has met none of these with a stamp: it would have taken it, or
 // begun again. Let x be the one that was stamped first, at t. P passed its place before t, so t lies in the interval of P. The
 // push of y drew its stamp before P began. Let s be smaller than y, in the queue at t, and claimed by a pop Q before P came to
@@ -90,6 +91,7 @@ class shavit_lotan_queue {
   using mapped_type = Value;
   using value_type = map_entry<Key, Value>;
   using key_compare = Compare;
+  using traits_type = Traits;
   using guard_type = typename list_base::guard_type;
   using reclaimer_type = typename list_base::reclaimer_type;
 
@@ -107,6 +109,7 @@ class shavit_lotan_queue {
       : list_(numbered_order{less}, domain, std::forward<PlacementArguments>(placement)...) {}
 
   [[nodiscard]] guard_type pin() const { return list_.pin(); }
+  [[nodiscard]] const Compare& key_comp() const noexcept { return list_.key_comp().less; }
 
   /// Logarithmic in the number of elements, as expected.
   void push(const Key& key, const Value& value) {
@@ -129,7 +132,16 @@ class shavit_lotan_queue {
     return try_pop_min(guard);
   }
   std::optional<value_type> try_pop_min(guard_type& guard) {
-    return first([&](auto& n) { return list_.claim(guard, n); });
+    return first(any_key, [&](auto& n) { return list_.claim(guard, n); });
+  }
+
+  std::optional<value_type> try_pop_min_up_to(const Key& limit) {
+    auto guard = pin();
+    return try_pop_min_up_to(guard, limit);
+  }
+  std::optional<value_type> try_pop_min_up_to(guard_type& guard, const Key& limit) {
+    const auto is_within = [this, &limit](const Key& key) { return !key_comp()(limit, key); };
+    return first(is_within, [&](auto& n) { return list_.claim(guard, n); });
   }
 
   [[nodiscard]] std::optional<value_type> try_find_min() const {
@@ -137,7 +149,7 @@ class shavit_lotan_queue {
     return try_find_min(guard);
   }
   [[nodiscard]] std::optional<value_type> try_find_min(guard_type&) const {
-    return first([](auto& n) { return list::copy_of(n); });
+    return first(any_key, [](auto& n) { return list::copy_of(n); });
   }
 
   [[nodiscard]] bool empty() const {
@@ -145,7 +157,7 @@ class shavit_lotan_queue {
     return empty(guard);
   }
   [[nodiscard]] bool empty(guard_type&) const {
-    return !first([](auto&) { return std::optional<bool>(true); });
+    return !first(any_key, [](auto&) { return std::optional<bool>(true); });
   }
 
   [[nodiscard]] memory_usage usage() const noexcept { return list_.usage(); }
@@ -183,15 +195,19 @@ class shavit_lotan_queue {
     }
   };
 
-  /// The first result of try_one(node) that is not nothing, of the nodes in order that are in the queue.
-  template <class TryOne>
-  auto first(const TryOne& try_one) const -> decltype(try_one(std::declval<typename list::node&>())) {
+  static constexpr auto any_key = [](const Key&) { return true; };
+
+  /// The first result of try_one(node) that is not nothing, of the nodes in order that are in the queue, up to the first key
+  /// that is not within the limit.
+  template <class IsWithin, class TryOne>
+  auto first(const IsWithin& is_within, const TryOne& try_one) const
+      -> decltype(try_one(std::declval<typename list::node&>())) {
     while (true) {
       [[maybe_unused]] std::uint64_t begin = 0;
       // order (2): begin, acquire
       if constexpr (stamped) begin = clock_.load(std::memory_order_acquire);
       bool late = false;
-      for (auto* n = list_.first_at(0); n != nullptr; n = list::next_of(*n, 0)) {
+      for (auto* n = list_.first_at(0); n != nullptr && is_within(n->key.key); n = list::next_of(*n, 0)) {
         if (list::has_mark(*n)) continue;
         if constexpr (stamped) {
           const std::uint64_t stamp =
