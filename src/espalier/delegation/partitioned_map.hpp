@@ -122,7 +122,7 @@ class partitioned
 
   /// With a runtime of its own that has two localities, to which threads come in turn. The domain is not used; with it every
   /// map is constructed in the same way.
-  explicit partitioned(reclaimer_type* /*domain*/ = nullptr) : structure(this->key_comp()) {}
+  explicit partitioned(reclaimer_type* /*domain*/ = nullptr) : partitioned(Compare()) {}
   explicit partitioned(const Compare& less, reclaimer_type* /*domain*/ = nullptr)
       : facade(less), structure(less) {}
   /// No other thread may use the map any more.
