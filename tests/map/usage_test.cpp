@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "espalier/hw/process.hpp"
+#include "espalier/map/list/rlu_list.hpp"
+#include "espalier/map/map_traits.hpp"
 #include "espalier/map/ordered/ordered_map.hpp"
+#include "espalier/map/skip_list/fraser_skip_list.hpp"
 #include "espalier/measure/random.hpp"
+#include "espalier/queue/shavit_lotan_queue.hpp"
 #include "support/sanitizers.hpp"
 
 // What a map says of its memory, and what the process has. A sanitizer has memory of its own: these run without one.
@@ -111,6 +116,30 @@ TEST(usage_of_entries, of_leaves_that_come_and_go) {
     most = std::max(most, map.usage().bytes_in_use);
   }
   EXPECT_LE(most, std::uint64_t{400} << 10U);
+}
+
+/// Records of a map's threads, outside of its placement.
+TEST(usage_of_threads, is_in_it) {
+  rlu_list<std::uint64_t, std::uint64_t> list;
+  const std::uint64_t without = list.usage().bytes_reserved;
+  EXPECT_FALSE(list.contains(1));
+  EXPECT_GT(list.usage().bytes_reserved, without);
+
+  struct one_level {
+    [[nodiscard]] static unsigned draw() noexcept { return 1; }
+  };
+  using key = std::uint64_t;
+  fraser_skip_list<key, key, map_traits, std::less<key>, one_level> levels_as_given;
+  fraser_skip_list<key, key> levels_drawn;
+  levels_as_given.insert(1, 1);
+  levels_drawn.insert(1, 1);
+  EXPECT_GT(levels_drawn.usage().bytes_reserved - sizeof(levels_drawn),
+            levels_as_given.usage().bytes_reserved - sizeof(levels_as_given));
+
+  shavit_lotan_queue<key, key> queue;
+  queue.push(1, 1);
+  EXPECT_GT(queue.usage().bytes_reserved - sizeof(queue),
+            levels_drawn.usage().bytes_reserved - sizeof(levels_drawn));
 }
 
 }  // namespace

@@ -444,7 +444,7 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
   /// which maps share.
   [[nodiscard]] memory_usage usage() const noexcept {
     memory_usage sum = store_.usage();
-    sum.bytes_reserved += sizeof(Map);
+    sum.bytes_reserved += sizeof(Map) + static_cast<const Map&>(*this).bytes_of_threads();
     return sum;
   }
   /// The same with what values have elsewhere: the sum of bytes_of(value), as std::string::capacity, over a scan.
@@ -464,6 +464,9 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
 
  protected:
   using store = Store;
+
+  /// Records that a map keeps for each thread, apart from its store.
+  [[nodiscard]] static std::size_t bytes_of_threads() noexcept { return 0; }
 
   /// What a map is that was moved away.
   stored_map(moved_away, const Compare& less) noexcept(std::is_nothrow_copy_constructible_v<Compare>)

@@ -160,7 +160,12 @@ class shavit_lotan_queue {
     return !first(any_key, [](auto&) { return std::optional<bool>(true); });
   }
 
-  [[nodiscard]] memory_usage usage() const noexcept { return list_.usage(); }
+  /// As that of maps.
+  [[nodiscard]] memory_usage usage() const noexcept {
+    memory_usage sum = list_.usage();
+    sum.bytes_reserved += sizeof(*this) - sizeof(list_) + counts_.bytes();
+    return sum;
+  }
   [[nodiscard]] reclaimer_type& domain() noexcept { return list_.domain(); }
 
   // Quiescent only, for tests.

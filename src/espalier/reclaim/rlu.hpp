@@ -186,6 +186,9 @@ class rlu_domain {
     std::uint64_t time_ = 0;
   };
 
+  /// Of the records of threads.
+  [[nodiscard]] std::size_t bytes() const noexcept { return records_.bytes(); }
+
  private:
   static constexpr std::uint64_t never = ~std::uint64_t{0};
 

@@ -149,6 +149,8 @@ class rlu_list : public stored_map<rlu_list<Key, Value, Traits, Compare>, Key, V
   }
 
  private:
+  [[nodiscard]] std::size_t bytes_of_threads() const noexcept { return rlu_.bytes(); }
+
   struct place {
     object* before;
     node* at;  // the first node whose key is not smaller; null at the end

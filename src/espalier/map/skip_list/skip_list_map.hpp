@@ -52,6 +52,9 @@ class drawn_levels {
     return 1 + static_cast<unsigned>(std::countl_zero(x * 0x2545f4914f6cdd1dU));
   }
 
+  /// Of the generators.
+  [[nodiscard]] std::size_t bytes() const noexcept { return generators_.bytes(); }
+
  private:
   struct generator {
     std::uint64_t state = 0;
@@ -410,6 +413,13 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
     if (last == &head_.begin) return std::nullopt;
     const node& n = *static_cast<const node*>(last);
     return map_entry<Key, Value>{n.key, value_of(n)};
+  }
+
+  [[nodiscard]] std::size_t bytes_of_threads() const noexcept {
+    if constexpr (requires { levels_.bytes(); })
+      return levels_.bytes();
+    else
+      return 0;
   }
 
   std::atomic<unsigned> top_{0};  // the highest level that has had a node

@@ -164,6 +164,9 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     return sums;
   }
 
+  /// For usage().
+  [[nodiscard]] std::size_t bytes_of_threads() const noexcept { return threads_.bytes(); }
+
  private:
   using record = elision_counts_by_thread::record;
 
