@@ -8,8 +8,11 @@ set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
 # Programs do not have xxhash and nlohmann_json, which these include.
 install(DIRECTORY src/espalier/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier" FILES_MATCHING PATTERN "*.hpp"
   PATTERN "cache/state.hpp" EXCLUDE PATTERN "workload/result_document.hpp" EXCLUDE)
+if(TARGET espalier_c)
+  install(FILES src/espalier/c/espalier.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
 set(installed_libraries espalier_map_source)
-foreach(target IN ITEMS espalier_map espalier_map_shared espalier espalier_shared espalier_cache espalier_maps espalier_oltp espalier_inspect espalier_measure
+foreach(target IN ITEMS espalier_map espalier_map_shared espalier espalier_shared espalier_cache espalier_c espalier_maps espalier_oltp espalier_inspect espalier_measure
     espalier_workload)
   if(TARGET ${target})
     list(APPEND installed_libraries ${target})
@@ -49,7 +52,7 @@ install(FILES
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 set(modules espalier-map)
 if(TARGET espalier)
-  list(APPEND modules espalier espalier-cache espalier-oltp)
+  list(APPEND modules espalier espalier-c espalier-cache espalier-oltp)
 endif()
 foreach(module IN LISTS modules)
   configure_file(cmake/${module}.pc.in "${PROJECT_BINARY_DIR}/${module}.pc" @ONLY)

@@ -116,7 +116,7 @@ only=()
 
 echo "with a component that there is none of"
 if configured "$here" nosuch "$compiler" -DLIBRARY=nosuch; then echo "it is found"; exit 1; fi
-tr -s '\n ' ' ' <"$work/configure.log" | grep -q 'it has no component nosuch; its components are map, cache, espalier' ||
+tr -s '\n ' ' ' <"$work/configure.log" | grep -q 'it has no component nosuch; its components are map, cache, c, espalier' ||
   { cat "$work/configure.log"; exit 1; }
 if command -v clang++-14 >/dev/null; then
   echo "with libc++, which the installed library was not compiled with"
@@ -206,6 +206,10 @@ LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
 # shellcheck disable=SC2046 # as above
 "$compiler" -std=c++20 "$here/cached.cpp" $(pkg-config --cflags --libs espalier-cache) -o "$work/with_pkg_config"
 LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
+# shellcheck disable=SC2046 # as above
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$root/examples/visits.c" $(pkg-config --cflags --libs espalier-c) \
+  -o "$work/with_pkg_config"
+LD_LIBRARY_PATH=$libraries "$work/with_pkg_config" >/dev/null
 
 # What is installed runs on processors older than this one, whose flags all maps are compiled with.
 if command -v qemu-x86_64 >/dev/null; then

@@ -1,0 +1,342 @@
+/* espalier.h as a C11 program uses it. */
+
+#include <espalier.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define CHECK(condition)                                                        \
+  do {                                                                          \
+    if (!(condition)) {                                                         \
+      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+      ++failures;                                                               \
+    }                                                                           \
+  } while (0)
+/* The status is this one. */
+#define IS(expected, call)                                                                            \
+  do {                                                                                                \
+    const espalier_status is = (call);                                                                \
+    if (is != (expected)) {                                                                           \
+      fprintf(stderr, "%s:%d: %s gives %d (%s), not %s\n", __FILE__, __LINE__, #call, (int)is,        \
+              espalier_status_text(is), #expected);                                                   \
+      ++failures;                                                                                     \
+    }                                                                                                 \
+  } while (0)
+
+static espalier_bytes text(const char *t) {
+  const espalier_bytes b = {t, strlen(t)};
+  return b;
+}
+static int equals(espalier_bytes b, const char *t) { return b.size == strlen(t) && memcmp(b.data, t, b.size) == 0; }
+
+/* What a scan has seen. */
+struct seen {
+  uint64_t keys[16];
+  char text[256];
+  size_t n;
+  size_t most;
+};
+static int see(void *context, uint64_t key, uint64_t value) {
+  struct seen *const s = context;
+  CHECK(value == key * key);
+  s->keys[s->n++] = key;
+  return s->n == s->most;
+}
+static int see_bytes(void *context, espalier_bytes key, espalier_bytes value) {
+  struct seen *const s = context;
+  strncat(s->text, key.data, key.size);
+  strcat(s->text, "=");
+  strncat(s->text, value.data, value.size);
+  strcat(s->text, " ");
+  ++s->n;
+  return 0;
+}
+
+static int add_one(void *context, const uint64_t *now, uint64_t *next) {
+  ++*(int *)context;
+  *next = now != NULL ? *now + 1 : 1;
+  return ESPALIER_STORE;
+}
+static int erase_any(void *context, const uint64_t *now, uint64_t *next) {
+  (void)context, (void)now, (void)next;
+  return ESPALIER_ERASE;
+}
+static int keep(void *context, const uint64_t *now, uint64_t *next) {
+  (void)context, (void)now, (void)next;
+  return ESPALIER_KEEP;
+}
+static int misunderstand(void *context, const uint64_t *now, uint64_t *next) {
+  (void)context, (void)now, (void)next;
+  return 7;
+}
+
+static void numbers(void) {
+  espalier_map_u64_u64 *const map = espalier_map_u64_u64_new();
+  CHECK(map != NULL);
+  uint64_t value = 5;
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_find(map, 7, &value));
+  CHECK(value == 5);
+  for (uint64_t key = 0; key != 10; ++key) IS(ESPALIER_OK, espalier_map_u64_u64_insert(map, key, key * key));
+  IS(ESPALIER_PRESENT, espalier_map_u64_u64_insert(map, 7, 1));
+  IS(ESPALIER_OK, espalier_map_u64_u64_find(map, 7, &value));
+  CHECK(value == 49);
+  IS(ESPALIER_OK, espalier_map_u64_u64_find(map, 7, NULL));
+  IS(ESPALIER_PRESENT, espalier_map_u64_u64_assign(map, 7, 48));
+  IS(ESPALIER_OK, espalier_map_u64_u64_find(map, 7, &value));
+  CHECK(value == 48);
+  IS(ESPALIER_PRESENT, espalier_map_u64_u64_assign(map, 7, 49));
+  CHECK(espalier_map_u64_u64_size(map) == 10);
+
+  int calls = 0;
+  IS(ESPALIER_OK, espalier_map_u64_u64_update(map, 100, add_one, &calls));
+  IS(ESPALIER_OK, espalier_map_u64_u64_update(map, 100, add_one, &calls));
+  CHECK(calls >= 2);
+  IS(ESPALIER_OK, espalier_map_u64_u64_update(map, 100, keep, NULL));
+  IS(ESPALIER_OK, espalier_map_u64_u64_find(map, 100, &value));
+  CHECK(value == 2);
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_update(map, 100, misunderstand, NULL));
+  IS(ESPALIER_OK, espalier_map_u64_u64_find(map, 100, &value));
+  CHECK(value == 2);
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_update(map, 100, erase_any, NULL));
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_update(map, 100, keep, NULL));
+
+  struct seen all = {.most = 16};
+  IS(ESPALIER_OK, espalier_map_u64_u64_scan(map, NULL, NULL, see, &all));
+  CHECK(all.n == 10 && all.keys[0] == 0 && all.keys[9] == 9);
+  const uint64_t three = 3;
+  const uint64_t six = 6;
+  struct seen part = {.most = 16};
+  IS(ESPALIER_OK, espalier_map_u64_u64_scan(map, &three, &six, see, &part));
+  CHECK(part.n == 3 && part.keys[0] == 3 && part.keys[2] == 5);
+  struct seen first = {.most = 16};
+  IS(ESPALIER_OK, espalier_map_u64_u64_scan(map, NULL, &three, see, &first));
+  CHECK(first.n == 3 && first.keys[0] == 0);
+  struct seen two = {.most = 2};
+  IS(ESPALIER_OK, espalier_map_u64_u64_reverse_scan(map, &six, NULL, see, &two));
+  CHECK(two.n == 2 && two.keys[0] == 6 && two.keys[1] == 5);
+  struct seen down = {.most = 16};
+  IS(ESPALIER_OK, espalier_map_u64_u64_reverse_scan(map, NULL, &six, see, &down));
+  CHECK(down.n == 3 && down.keys[0] == 9 && down.keys[2] == 7);
+  struct seen none = {.most = 16};
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_scan(map, &six, &three, see, &none));
+
+  const uint64_t keys[] = {3, 33, 7, 3};
+  uint64_t values[] = {1, 2, 3, 4};
+  espalier_status each[4];
+  IS(ESPALIER_OK, espalier_map_u64_u64_find_batch(map, keys, 4, values, each));
+  CHECK(each[0] == ESPALIER_OK && each[1] == ESPALIER_ABSENT && each[2] == ESPALIER_OK && each[3] == ESPALIER_OK);
+  CHECK(values[0] == 9 && values[1] == 2 && values[2] == 49 && values[3] == 9);
+  size_t count = 99;
+  IS(ESPALIER_OK, espalier_map_u64_u64_insert_batch(map, keys, values, 4, &count));
+  CHECK(count == 1);
+  IS(ESPALIER_OK, espalier_map_u64_u64_erase_batch(map, keys, 4, &count));
+  CHECK(count == 3);
+  IS(ESPALIER_OK, espalier_map_u64_u64_find_batch(map, NULL, 0, NULL, NULL));
+  IS(ESPALIER_OK, espalier_map_u64_u64_erase_batch(map, NULL, 0, NULL));
+
+  IS(ESPALIER_OK, espalier_map_u64_u64_erase(map, 9));
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_erase(map, 9));
+  espalier_map_u64_u64_cursor *const at = espalier_map_u64_u64_cursor_new(map);
+  uint64_t key = 0;
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_cursor_entry(at, &key, &value));
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_seek(at, 7)); /* which is absent */
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_entry(at, &key, &value));
+  CHECK(key == 8 && value == 64);
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_cursor_next(at));
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_cursor_previous(at));
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_last(at));
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_previous(at));
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_entry(at, &key, NULL));
+  CHECK(key == 6);
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_first(at));
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_entry(at, NULL, &value));
+  CHECK(value == 0);
+  espalier_map_u64_u64_cursor_free(at);
+
+  IS(ESPALIER_OK, espalier_map_u64_u64_clear(map));
+  CHECK(espalier_map_u64_u64_size(map) == 0);
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_scan(map, NULL, NULL, see, &none));
+  espalier_map_u64_u64_free(map);
+}
+
+static void strings(void) {
+  espalier_map_bytes_bytes *const map = espalier_map_bytes_bytes_new();
+  /* Zero bytes and empty keys are bytes. */
+  const espalier_bytes zero = {"a\0b", 3};
+  const espalier_bytes empty = {NULL, 0};
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_insert(map, zero, text("nought")));
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_insert(map, text("a"), empty));
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_insert(map, empty, text("nothing")));
+  const espalier_bytes other = {"a\0c", 3};
+  IS(ESPALIER_ABSENT, espalier_map_bytes_bytes_find(map, other, NULL));
+  char room[6];
+  espalier_buffer out = {room, sizeof(room), 99};
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_find(map, zero, &out));
+  CHECK(out.size == 6 && memcmp(room, "nought", 6) == 0);
+  IS(ESPALIER_TRUNCATED, espalier_map_bytes_bytes_find(map, empty, &out));
+  CHECK(out.size == 7 && memcmp(room, "nothin", 6) == 0);
+  espalier_buffer no_room = {NULL, 0, 99};
+  IS(ESPALIER_TRUNCATED, espalier_map_bytes_bytes_find(map, zero, &no_room));
+  CHECK(no_room.size == 6);
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_find(map, text("a"), &no_room));
+  CHECK(no_room.size == 0);
+
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_erase(map, zero));
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_insert(map, text("bb"), text("2")));
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_insert(map, text("b"), text("1")));
+  struct seen all = {.n = 0};
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_scan(map, NULL, NULL, see_bytes, &all));
+  CHECK(strcmp(all.text, "=nothing a= b=1 bb=2 ") == 0);
+  struct seen down = {.n = 0};
+  const espalier_bytes a = text("a");
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_reverse_scan(map, NULL, &a, see_bytes, &down));
+  CHECK(strcmp(down.text, "bb=2 b=1 ") == 0);
+  espalier_map_bytes_bytes_cursor *const at = espalier_map_bytes_bytes_cursor_new(map);
+  espalier_bytes key;
+  espalier_bytes value;
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_cursor_seek(at, text("b")));
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_cursor_next(at));
+  IS(ESPALIER_OK, espalier_map_bytes_bytes_cursor_entry(at, &key, &value));
+  CHECK(equals(key, "bb") && equals(value, "2"));
+  espalier_map_bytes_bytes_cursor_free(at);
+  espalier_map_bytes_bytes_free(map);
+
+  espalier_map_u64_bytes *const names = espalier_map_u64_bytes_new();
+  const uint64_t keys[] = {1, 2};
+  const espalier_bytes values[] = {text("one"), text("two")};
+  size_t count = 0;
+  IS(ESPALIER_OK, espalier_map_u64_bytes_insert_batch(names, keys, values, 2, &count));
+  CHECK(count == 2);
+  char first[8];
+  char second[2];
+  espalier_buffer buffers[] = {{first, sizeof(first), 0}, {second, sizeof(second), 0}};
+  espalier_status each[2];
+  IS(ESPALIER_OK, espalier_map_u64_bytes_find_batch(names, keys, 2, buffers, each));
+  CHECK(each[0] == ESPALIER_OK && each[1] == ESPALIER_TRUNCATED && buffers[1].size == 3);
+  espalier_map_u64_bytes_free(names);
+
+  espalier_map_bytes_u64 *const lengths = espalier_map_bytes_u64_new();
+  IS(ESPALIER_OK, espalier_map_bytes_u64_insert(lengths, text("four"), 4));
+  uint64_t length = 0;
+  IS(ESPALIER_OK, espalier_map_bytes_u64_find(lengths, text("four"), &length));
+  CHECK(length == 4);
+  espalier_map_bytes_u64_free(lengths);
+}
+
+static void misuse(void) {
+  espalier_map_u64_u64 *const map = espalier_map_u64_u64_new();
+  uint64_t value = 0;
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_insert(NULL, 1, 1));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_assign(NULL, 1, 1));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_find(NULL, 1, &value));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_erase(NULL, 1));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_update(map, 1, NULL, NULL));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_scan(map, NULL, NULL, NULL, NULL));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_find_batch(map, NULL, 1, &value, NULL));
+  const uint64_t one = 1;
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_find_batch(map, &one, 1, &value, NULL));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_insert_batch(map, &one, NULL, 1, NULL));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_clear(NULL));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_cursor_next(NULL));
+  IS(ESPALIER_INVALID, espalier_map_u64_u64_cursor_entry(NULL, NULL, NULL));
+  CHECK(espalier_map_u64_u64_cursor_new(NULL) == NULL);
+  CHECK(espalier_map_u64_u64_size(NULL) == 0);
+  espalier_map_u64_u64_cursor_free(NULL);
+  espalier_map_u64_u64_free(NULL);
+  espalier_map_u64_u64_free(map);
+
+  espalier_map_bytes_bytes *const strings_map = espalier_map_bytes_bytes_new();
+  const espalier_bytes nowhere = {NULL, 3};
+  espalier_buffer no_memory = {NULL, 3, 0};
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_insert(strings_map, nowhere, text("")));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_insert(strings_map, text("k"), nowhere));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_find(strings_map, text("k"), &no_memory));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_scan(strings_map, &nowhere, NULL, see_bytes, NULL));
+  CHECK(espalier_map_bytes_bytes_size(strings_map) == 0);
+  espalier_map_bytes_bytes_free(strings_map);
+  CHECK(strlen(espalier_status_text(77)) != 0);
+  CHECK(strlen(espalier_version()) != 0);
+}
+
+static void cache(void) {
+  espalier_cache *cache = NULL;
+  const espalier_cache_options tiny = {.memory_limit = 1};
+  IS(ESPALIER_INVALID, espalier_cache_new(&tiny, &cache));
+  CHECK(cache == NULL);
+  IS(ESPALIER_INVALID, espalier_cache_new(NULL, NULL));
+  const espalier_cache_options small = {.memory_limit = 1U << 20U};
+  IS(ESPALIER_OK, espalier_cache_new(&small, &cache));
+
+  char room[16];
+  espalier_buffer out = {room, sizeof(room), 0};
+  IS(ESPALIER_ABSENT, espalier_cache_get(cache, text("k"), &out, NULL));
+  IS(ESPALIER_OK, espalier_cache_set(cache, text("k"), text("v"), ESPALIER_FOREVER));
+  uint64_t version = 0;
+  IS(ESPALIER_OK, espalier_cache_get(cache, text("k"), &out, &version));
+  CHECK(out.size == 1 && room[0] == 'v' && version != 0);
+  IS(ESPALIER_REFUSED, espalier_cache_add(cache, text("k"), text("w"), ESPALIER_FOREVER));
+  IS(ESPALIER_REFUSED, espalier_cache_replace(cache, text("l"), text("w"), ESPALIER_FOREVER));
+  IS(ESPALIER_OK, espalier_cache_compare_and_swap(cache, text("k"), version, text("new"), 3600000));
+  IS(ESPALIER_REFUSED, espalier_cache_compare_and_swap(cache, text("k"), version, text("old"), ESPALIER_FOREVER));
+  IS(ESPALIER_OK, espalier_cache_get(cache, text("k"), &out, NULL));
+  CHECK(out.size == 3 && memcmp(room, "new", 3) == 0);
+  IS(ESPALIER_OK, espalier_cache_touch(cache, text("k"), UINT64_MAX));
+  IS(ESPALIER_REFUSED, espalier_cache_touch(cache, text("l"), 1));
+  IS(ESPALIER_OK, espalier_cache_add(cache, text("l"), text("w"), ESPALIER_FOREVER));
+  espalier_cache_statistics now;
+  IS(ESPALIER_OK, espalier_cache_get_statistics(cache, &now));
+  CHECK(now.entries == 2 && now.used_bytes <= small.memory_limit);
+  IS(ESPALIER_OK, espalier_cache_erase(cache, text("l")));
+  IS(ESPALIER_ABSENT, espalier_cache_erase(cache, text("l")));
+
+  const size_t large = 1U << 20U;
+  char *const block = calloc(1, large);
+  const espalier_bytes too_large = {block, large};
+  IS(ESPALIER_NO_ROOM, espalier_cache_set(cache, text("k"), too_large, ESPALIER_FOREVER));
+  IS(ESPALIER_ABSENT, espalier_cache_get(cache, text("k"), NULL, NULL)); /* never the value before */
+  free(block);
+  IS(ESPALIER_OK, espalier_cache_set(cache, text("k"), text("v"), ESPALIER_FOREVER));
+  IS(ESPALIER_OK, espalier_cache_clear(cache));
+  IS(ESPALIER_ABSENT, espalier_cache_get(cache, text("k"), &out, &version));
+  IS(ESPALIER_INVALID, espalier_cache_get(NULL, text("k"), &out, NULL));
+  IS(ESPALIER_INVALID, espalier_cache_set(cache, (espalier_bytes){NULL, 1}, text("v"), ESPALIER_FOREVER));
+  IS(ESPALIER_INVALID, espalier_cache_clear(NULL));
+  IS(ESPALIER_INVALID, espalier_cache_get_statistics(cache, NULL));
+  espalier_cache_free(cache);
+  espalier_cache_free(NULL);
+}
+
+/* Threads that add to common counters lose nothing. */
+enum { threads = 4, rounds = 2000, counters = 8 };
+static void *count(void *context) {
+  espalier_map_u64_u64 *const map = context;
+  int calls = 0;
+  for (uint64_t i = 0; i != rounds; ++i) IS(ESPALIER_OK, espalier_map_u64_u64_update(map, i % counters, add_one, &calls));
+  return NULL;
+}
+static void together(void) {
+  espalier_map_u64_u64 *const map = espalier_map_u64_u64_new();
+  pthread_t all[threads];
+  for (int i = 0; i != threads; ++i) pthread_create(&all[i], NULL, count, map);
+  for (int i = 0; i != threads; ++i) pthread_join(all[i], NULL);
+  for (uint64_t key = 0; key != counters; ++key) {
+    uint64_t value = 0;
+    IS(ESPALIER_OK, espalier_map_u64_u64_find(map, key, &value));
+    CHECK(value == threads * rounds / counters);
+  }
+  espalier_map_u64_u64_free(map);
+}
+
+int main(void) {
+  numbers();
+  strings();
+  misuse();
+  cache();
+  together();
+  if (failures == 0) puts("espalier.h does what it says");
+  return failures == 0 ? 0 : 1;
+}
