@@ -140,6 +140,21 @@ TEST(eunomia_study, says_whose_doing_it_is_where_a_simulation_differs) {
   EXPECT_EQ(reason_of(false, "Normal: htm_btree stays").find("Paper:"), std::string::npos);
 }
 
+TEST(eunomia_study, a_run_too_short_for_a_speed_tells_how_much_memory_a_map_has) {
+  const auto claims =
+      judged(papers_machine_here, readings_of(papers_machine_here, [](const load& l, const std::string& map) {
+               map_reading r = as_in_the_paper(l, map);
+               r.speed.too_short = "It is still warming up";
+               return r;
+             }));
+  for (const judged_claim& c : claims) {
+    if (c.claim.find("emory overhead") != std::string::npos)
+      EXPECT_EQ(c.ours.verdict, agrees) << c.claim << c.ours.sentence;
+    else
+      EXPECT_NE(c.ours.verdict, agrees) << c.claim << c.ours.sentence;
+  }
+}
+
 TEST(eunomia_study, decides_nothing_with_other_threads_but_what_calm_costs) {
   const setting two{.keys = 1000, .threads = {1, 2}};
   const results measured = readings_of(two, as_in_the_paper);

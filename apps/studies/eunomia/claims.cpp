@@ -110,6 +110,11 @@ class judging {
       too_short_ = fmt::format("{} ({}).", r->speed.too_short, map);
     return r;
   }
+  /// Which a run that is too short for a speed tells as well.
+  [[nodiscard]] std::optional<double> bytes_per_key(const load& l, const std::string& map) const {
+    const map_reading* const r = measured_.find(l, map);
+    return r != nullptr ? r->bytes_per_key : std::nullopt;
+  }
   [[nodiscard]] const abort_counts* aborts(const load& l, const std::string& map) const {
     const map_reading* const r = find(l, map);
     return r != nullptr && r->aborts ? &*r->aborts : nullptr;
@@ -515,11 +520,10 @@ void judge_memory(judging& j) {
   const auto overhead = [&](const std::vector<load>& loads, double papers) -> judgement {
     std::vector<double> all;
     for (const load& l : loads) {
-      const map_reading* const a = j.find(l, euno);
-      const map_reading* const b = j.find(l, htm);
-      if (a == nullptr || b == nullptr || !a->bytes_per_key || !b->bytes_per_key)
-        return not_measured("bytes per key");
-      all.push_back(*a->bytes_per_key / *b->bytes_per_key - 1);
+      const auto ours = j.bytes_per_key(l, euno);
+      const auto baselines = j.bytes_per_key(l, htm);
+      if (!ours || !baselines) return not_measured("bytes per key");
+      all.push_back(*ours / *baselines - 1);
     }
     const double mean = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
     const auto [least, most] = std::ranges::minmax(all);
