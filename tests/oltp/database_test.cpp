@@ -687,6 +687,41 @@ TEST_P(databases, have_locks_and_placements_of_choice) {
   EXPECT_LE(other.db.counts().sampled, other.db.counts().commits);
 }
 
+TEST(rows, of_the_studys_form_have_its_blocks_in_its_order) {
+  for (const std::size_t lock_bytes : {48U, 192U}) {
+    database_options o{.map = "ticket", .rows_as = row_form::dbx, .lock_bytes = lock_bytes};
+    o.recording = any_placement::recording::on;
+    {
+      // End to end in one arena for each role: the n-th block of a role is that of the n-th row.
+      shop s(o);
+      s.fill(1, 3);
+      std::map<memory_role, std::vector<std::size_t>> bytes;
+      s.db.row_placement().for_each_live(
+          [&](const live_block& one) { bytes[one.asked.role].push_back(one.asked.bytes); });
+      const auto each = [](std::size_t n) { return ElementsAre(n, n, n); };
+      EXPECT_THAT(bytes[row_role], each(64));
+      EXPECT_THAT(bytes[data_role], each(sizeof(item)));
+      EXPECT_THAT(bytes[lock_wrapper_role], each(64));
+      EXPECT_THAT(bytes[lock_role], each(lock_bytes));
+      EXPECT_THAT(bytes[value_role], each(32));
+      // An index leads to the value, the value to the row, and the row to the lock by way of its wrapper.
+      const auto word = s.items.primary().map().find(2);
+      ASSERT_TRUE(word.has_value());
+      std::set<std::uintptr_t> values;
+      s.db.row_placement().for_each_live([&](const live_block& one) {
+        if (one.asked.role == value_role) values.insert(std::bit_cast<std::uintptr_t>(one.memory));
+      });
+      EXPECT_TRUE(values.contains(*word));
+      s.db.transact([&](transaction& t) { EXPECT_TRUE(t.erase(s.items, 2)); });
+      s.db.collect();
+      s.db.collect();
+      s.db.collect();
+      EXPECT_EQ(s.db.row_usage().blocks, 10U);
+    }
+  }
+  EXPECT_EQ(engine::row_blocks({}, 100).lock_wrapper, std::nullopt);
+}
+
 TEST(placements, give_each_role_an_arena_that_all_indexes_share) {
   // int_lf keeps descriptors in use. Builds with a sanitizer do not have it.
   const bool has_descriptors = std::ranges::count(any_map_names(), "int_lf") != 0;

@@ -15,7 +15,11 @@ namespace espalier::oltp {
 using protocol_and_map = std::tuple<protocol, std::string>;
 
 inline database_options options_of(const protocol_and_map& e, unsigned commits_per_epoch) {
-  return {.map = std::get<1>(e), .by = std::get<0>(e), .commits_per_epoch = commits_per_epoch};
+  // Each form of rows with some map.
+  return {.map = std::get<1>(e),
+          .by = std::get<0>(e),
+          .rows_as = std::get<1>(e) == "ticket" ? row_form::dbx : row_form::plain,
+          .commits_per_epoch = commits_per_epoch};
 }
 
 inline std::string name_of(const testing::TestParamInfo<protocol_and_map>& info) {

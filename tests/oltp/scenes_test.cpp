@@ -358,7 +358,7 @@ TEST_P(databases, try_again_where_a_function_rolls_back_for_what_was_never_there
 TEST(silo, ignores_what_an_attempt_throws_that_saw_half_of_a_commit) {
   shop s({.by = protocol::silo});
   s.fill(1, 1);
-  engine::silo_lock& lock = s.items.primary().find(1)->lock->silo;
+  engine::silo_lock& lock = s.items.primary().find(1)->lock().silo;
   int attempts = 0;
   EXPECT_NO_THROW(s.db.transact([&](transaction& t) {
     t.update(s.items, 1, [](item& i) { ++i.amount; });

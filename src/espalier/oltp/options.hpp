@@ -52,6 +52,7 @@ struct database_options {
   /// One placement for both, the rows'.
   bool one_placement = false;
   any_placement::recording recording = any_placement::recording::off;
+  row_form rows_as = row_form::plain;
   /// Bytes of a row's lock: 48, or more to pad it.
   std::size_t lock_bytes = least_lock_bytes;
   /// One transaction in this many of a thread is timed; 0: none.

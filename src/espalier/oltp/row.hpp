@@ -6,14 +6,25 @@
 
 #include "espalier/memory/placement_concept.hpp"
 
-// A row is three blocks, as in the database of the ATC 2018 study: a wrapper to which the indexes lead, a lock, and the data.
-// Each has a role of its own, so that placements and the inspector tell them apart.
+// A row is three blocks: a wrapper to which the indexes lead, a lock, and the data. Or it has the five blocks of the database of
+// the ATC 2018 study (row_form::dbx). Each has a role of its own, so that placements and the inspector tell them apart.
 
 namespace espalier::oltp {
 
 inline constexpr memory_role row_role = memory_role::program_1;
 inline constexpr memory_role lock_role = memory_role::program_2;
 inline constexpr memory_role data_role = memory_role::program_3;
+// Of row_form::dbx alone.
+inline constexpr memory_role value_role = memory_role::value;
+inline constexpr memory_role lock_wrapper_role = memory_role::other;
+
+/// Of which blocks a row is made, and how a look-up goes through them.
+enum class row_form : std::uint8_t {
+  plain,  ///< index -> wrapper (40 bytes) -> lock, data
+  /// index -> value (32 bytes) -> row (64) -> lock wrapper (64) -> lock, and row -> data. Allocated in the order row, data, lock
+  /// wrapper, lock, value; then the node of the index.
+  dbx
+};
 
 /// The room for the lock of a row, of any protocol. The database may have more.
 inline constexpr std::size_t least_lock_bytes = 48;

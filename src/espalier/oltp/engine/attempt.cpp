@@ -200,9 +200,9 @@ void attempt::find_batch(index_base& in, std::span<const std::uint64_t> keys, st
   for (std::size_t n = 0; n < keys.size(); ++n) {
     if (rows[n] == nullptr) continue;
     if (kind_ == kind::locks)
-      hw::request_to_write(rows[n]->lock);
+      hw::request_to_write(&rows[n]->lock());
     else
-      hw::request_lines(rows[n]->lock, sizeof(row_lock));
+      hw::request_lines(&rows[n]->lock(), sizeof(row_lock));
     hw::request_lines(rows[n]->data,
                       std::min<std::size_t>(rows[n]->of->row_bytes(), 4 * hw::cache_line_bytes));
   }
@@ -244,7 +244,7 @@ attempt::part_of_range attempt::read_range(index_base& in, std::uint64_t from, s
     collect(in, part, part_);
     for (std::size_t n = part.base; n < part_.size(); ++n) {
       const stored_row* const r = part_[n].of;
-      hw::request_lines(r->lock, sizeof(row_lock));
+      hw::request_lines(&r->lock(), sizeof(row_lock));
       hw::request_lines(r->data, r->of->row_bytes());
     }
     for (std::size_t n = part.base; n < part_.size(); ++n) static_cast<void>(read_row(part_[n].of, i));

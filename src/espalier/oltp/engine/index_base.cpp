@@ -136,7 +136,7 @@ void index_base::find_batch(std::span<const std::uint64_t> keys, std::span<store
 }
 
 bool index_base::insert(std::uint64_t key, stored_row* r) {
-  if (is_unique()) return map_.insert(key, to_word(r));
+  if (is_unique()) return map_.insert(key, to_row_word(r));
   const lock_guard hold(lock_of(key));
   const auto word = map_.find(key);  // may throw
   entry* const fresh = create<entry>(list_role);
@@ -192,7 +192,7 @@ index_base::link* index_base::link_to(list& all, const stored_row* r) {
 void index_base::remove(epoch_domain::guard& pinned, std::uint64_t key, stored_row* r) {
   if (is_unique()) {
     // Another row under the key has this one's successor in its place.
-    if (map_.find(key) == to_word(r)) map_.erase(key);
+    if (map_.find(key) == to_row_word(r)) map_.erase(key);
     return;
   }
   const lock_guard hold(lock_of(key));

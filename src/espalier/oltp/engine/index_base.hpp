@@ -7,6 +7,7 @@
 #include "espalier/catalog/any_map.hpp"
 #include "espalier/oltp/engine/gaps.hpp"
 #include "espalier/oltp/engine/shared_state.hpp"
+#include "espalier/oltp/engine/stored_row.hpp"
 
 // An index of a table: a map of the catalogue from keys to rows. It may be unique, or a multimap: then a key leads to the head
 // of a list of rows, under a table of locks, as in the database of the ATC 2018 study. So it needs nothing of the map but
@@ -34,7 +35,8 @@ class index_base {
         key_(key),
         shared_(shared),
         map_(shared.chosen.map, options_for(shared.chosen.map, shared.indexes, &shared.domain)),
-        gaps_(shared.chosen.by) {}
+        gaps_(shared.chosen.by),
+        by_value_(shared.chosen.rows_as == row_form::dbx) {}
   index_base(const index_base&) = delete;
   index_base& operator=(const index_base&) = delete;
   virtual ~index_base();
@@ -123,7 +125,14 @@ class index_base {
   };
   static_assert(sizeof(std::uint64_t) == sizeof(void*));
 
-  static stored_row* to_row(std::uint64_t word) noexcept { return reinterpret_cast<stored_row*>(word); }
+  /// Of a unique index.
+  [[nodiscard]] stored_row* to_row(std::uint64_t word) const noexcept {
+    return by_value_ ? reinterpret_cast<const dbx_row::value*>(word)->row
+                     : reinterpret_cast<stored_row*>(word);
+  }
+  [[nodiscard]] std::uint64_t to_row_word(const stored_row* r) const noexcept {
+    return by_value_ ? to_word(static_cast<const dbx_row*>(r)->led_by) : to_word(r);
+  }
   static list* to_list(std::uint64_t word) noexcept { return reinterpret_cast<list*>(word); }
   static std::uint64_t to_word(const void* p) noexcept { return reinterpret_cast<std::uint64_t>(p); }
 
@@ -144,6 +153,7 @@ class index_base {
   shared_state& shared_;
   any_map map_;
   index_gaps gaps_;
+  const bool by_value_;  ///< a key leads to a row's value block
   std::array<ttas_lock, 256> locks_;
 };
 

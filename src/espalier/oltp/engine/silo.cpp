@@ -49,7 +49,7 @@ class silo final : public attempt {
     std::size_t count = 0;
   };
 
-  static silo_lock& lock_of(const access& a) noexcept { return a.of->lock->silo; }
+  static silo_lock& lock_of(const access& a) noexcept { return a.of->lock().silo; }
 
   void read(access& a, intent /*i*/) override {
     if (a.read || a.inserted) return;
@@ -127,12 +127,12 @@ class silo final : public attempt {
   void remove(index_base& in, std::uint64_t key, stored_row* r) override {
     if (!in.is_unique()) return in.remove(*guard_, key, r);
     // Another transaction may find that the row is left over, and remove it too, or give it the key again.
-    for (backoff pause; !r->lock->silo.try_lock();) pause.wait();
+    for (backoff pause; !r->lock().silo.try_lock();) pause.wait();
     remove_and_unlock(in, key, r);
   }
   /// Removes the row unless it has the key again. Attempts that are about to give it the key do not commit.
   void remove_and_unlock(index_base& in, std::uint64_t key, stored_row* r) {
-    silo_lock& lock = r->lock->silo;
+    silo_lock& lock = r->lock().silo;
     std::uint64_t number = lock.number() & ~silo_lock::locked;
     try {
       if ((number & silo_lock::absent) != 0 || in.key_of(r->data) != key) {
@@ -230,7 +230,7 @@ class silo final : public attempt {
         const std::uint32_t at = accesses_.find(r);
         const bool own = at != none && (accesses_[at].inserted || has_linked(*one.in, key, accesses_[at]));
         if (own) return true;
-        const std::uint64_t now = r->lock->silo.number();
+        const std::uint64_t now = r->lock().silo.number();
         const bool locked_by_other =
             (now & silo_lock::locked) != 0 && (!locks || at == none || !accesses_[at].writes);
         // Absent and not locked: its transaction will find what this one has locked.

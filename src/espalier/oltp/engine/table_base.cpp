@@ -1,8 +1,10 @@
 #include "espalier/oltp/engine/table_base.hpp"
 
+#include <array>
 #include <cstring>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace espalier::oltp::engine {
 
@@ -15,33 +17,71 @@ index_base& table_base::add_index(std::unique_ptr<index_base> one) {
   return *indexes_.back();
 }
 
-stored_row* table_base::create(const std::byte* data) {
-  any_placement& rows = shared_.rows;
-  const block for_lock{shared_.chosen.lock_bytes, alignof(row_lock), lock_role};
-  const std::size_t bytes = 8 * words_of(row_bytes_);
-  void* const wrapper = rows.allocate({sizeof(stored_row), alignof(stored_row), row_role});
-  void* lock = nullptr;
-  void* contents = nullptr;
-  try {
-    lock = rows.allocate(for_lock, wrapper);
-    contents = rows.allocate({bytes, 8, data_role}, wrapper);
-  } catch (...) {
-    if (lock != nullptr) rows.deallocate(lock, for_lock);
-    rows.deallocate(wrapper, {sizeof(stored_row), alignof(stored_row), row_role});
-    throw;
+namespace {
+
+/// The blocks of a row that is being made: they return to their placement unless it is complete.
+class unfinished_row {
+ public:
+  explicit unfinished_row(any_placement& from) noexcept : from_(from) {}
+  unfinished_row(const unfinished_row&) = delete;
+  unfinished_row& operator=(const unfinished_row&) = delete;
+  ~unfinished_row() {
+    while (count_ != 0) {
+      --count_;
+      from_.deallocate(all_[count_].first, all_[count_].second);
+    }
   }
-  std::memset(static_cast<std::byte*>(contents) + bytes - 8, 0, 8);
-  std::memcpy(contents, data, row_bytes_);
-  return new (wrapper)
-      stored_row{new (lock) row_lock(shared_.chosen.by), static_cast<std::byte*>(contents), this};
+  [[nodiscard]] void* add(const block& b) {
+    void* const memory = from_.allocate(b, count_ == 0 ? nullptr : all_.front().first);
+    all_[count_++] = {memory, b};
+    return memory;
+  }
+  void complete() noexcept { count_ = 0; }
+
+ private:
+  any_placement& from_;
+  std::array<std::pair<void*, block>, 5> all_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace
+
+stored_row* table_base::create(const std::byte* data) {
+  const row_blocks wanted(shared_.chosen, row_bytes_);
+  unfinished_row blocks(shared_.rows);
+  const auto filled = [&](void* contents) {
+    std::memset(static_cast<std::byte*>(contents) + wanted.data.bytes - 8, 0, 8);
+    std::memcpy(contents, data, row_bytes_);
+    return static_cast<std::byte*>(contents);
+  };
+  void* const row = blocks.add(wanted.row);
+  stored_row* made = nullptr;
+  if (shared_.chosen.rows_as == row_form::plain) {
+    auto* const lock = new (blocks.add(wanted.lock)) row_lock(shared_.chosen.by);
+    made = new (row) stored_row(lock, filled(blocks.add(wanted.data)), this);
+  } else {
+    std::byte* const contents = filled(blocks.add(wanted.data));
+    auto* const wrapper = new (blocks.add(*wanted.lock_wrapper)) dbx_row::lock_wrapper{nullptr};
+    wrapper->lock = new (blocks.add(wanted.lock)) row_lock(shared_.chosen.by);
+    auto* const value = new (blocks.add(*wanted.value)) dbx_row::value{nullptr};
+    made = value->row = new (row) dbx_row(wrapper, contents, this, value);
+  }
+  blocks.complete();
+  return made;
 }
 
 void table_base::destroy(stored_row* r) noexcept {
-  static_assert(std::is_trivially_destructible_v<row_lock> && std::is_trivially_destructible_v<stored_row>);
+  static_assert(std::is_trivially_destructible_v<row_lock> && std::is_trivially_destructible_v<dbx_row>);
   any_placement& rows = shared_.rows;
-  rows.deallocate(r->data, {8 * words_of(row_bytes_), 8, data_role});
-  rows.deallocate(r->lock, {shared_.chosen.lock_bytes, alignof(row_lock), lock_role});
-  rows.deallocate(r, {sizeof(stored_row), alignof(stored_row), row_role});
+  const row_blocks held(shared_.chosen, row_bytes_);
+  rows.deallocate(r->data, held.data);
+  rows.deallocate(&r->lock(), held.lock);
+  if (r->is_dbx) {
+    const auto* const whole = static_cast<const dbx_row*>(r);
+    rows.deallocate(whole->wrapper, *held.lock_wrapper);
+    rows.deallocate(whole->led_by, *held.value);
+  }
+  rows.deallocate(r, held.row);
 }
 
 void table_base::retire(epoch_domain::guard& pinned, stored_row* r) noexcept {

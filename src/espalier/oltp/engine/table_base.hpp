@@ -6,23 +6,6 @@
 
 namespace espalier::oltp::engine {
 
-class table_base;
-
-/// A row's wrapper, to which the indexes lead.
-struct stored_row {
-  row_lock* lock;
-  std::byte* data;
-  table_base* of;
-  /// Its insert has committed, and no erase has. The lock guards it.
-  std::atomic<bool> live{false};
-  /// It could not leave an index, for want of memory: it is freed with the database.
-  std::atomic<bool> left_over{false};
-  stored_row* next_left_over = nullptr;
-};
-
-/// The contents of a row fill whole words, which Silo copies one by one.
-[[nodiscard]] constexpr std::size_t words_of(std::size_t bytes) noexcept { return (bytes + 7) / 8; }
-
 /// A table without the type of its rows. It creates and frees them, and has their indexes; the first one is the primary.
 class table_base {
  public:

@@ -25,7 +25,7 @@ class two_phase final : public attempt {
 
  private:
   void read(access& a, intent i) override {
-    if (lock(*a.of->lock, a.held, mode_of(i)))
+    if (lock(a.of->lock(), a.held, mode_of(i)))
       a.absent = !a.of->live.load(std::memory_order_relaxed);  // relaxed: under its lock
   }
 
@@ -78,7 +78,7 @@ class two_phase final : public attempt {
     // If it is not left over, it has left the key while this transaction waited for its lock.
     if (!a.of->left_over.load(std::memory_order_relaxed)) return;  // relaxed: a hint
     // Exclusive: no other transaction is about to give it the key.
-    lock(*a.of->lock, a.held, lock_mode::exclusive);
+    lock(a.of->lock(), a.held, lock_mode::exclusive);
     in.remove(*guard_, key, a.of);
   }
 
@@ -86,7 +86,7 @@ class two_phase final : public attempt {
     for (const access& a : accesses_) {
       if (committed && (a.inserted || a.erased))
         a.of->live.store(!a.erased, std::memory_order_relaxed);  // relaxed: under its lock
-      unlock(*a.of->lock, a.held);
+      unlock(a.of->lock(), a.held);
     }
     for (const auto& [in, held] : ends_) unlock(in->gaps().end(), held);
     for (index_base* const in : gaps_) in->gaps().end_reading();
@@ -167,7 +167,7 @@ class two_phase final : public attempt {
   /// With the gap before the successor locked meanwhile. False if the successor has changed.
   bool put_before(index_base& in, const index_base::entry_of_row& successor, std::uint64_t key,
                   stored_row* r) {
-    row_lock& gap = successor.of != nullptr ? *successor.of->lock : in.gaps().end();
+    row_lock& gap = successor.of != nullptr ? successor.of->lock() : in.gaps().end();
     const std::uint32_t known = successor.of != nullptr ? accesses_.find(successor.of) : none;
     const lock_mode before = successor.of == nullptr ? held_at_end(in)
                              : known != none         ? accesses_[known].held
