@@ -350,8 +350,8 @@ class Results(CommandTest):
 
     def test_placement_varies_the_entries(self) -> None:
         results = self.results("--maps", "ticket", "--placement", "all", "--keys", "500", *FAST)
-        everywhere = {"clustered", "index_aware", "numa_local", "random_padding", "segregated", "shared_heap",
-                      "shifted"}
+        everywhere = {"chunked_heap", "clustered", "index_aware", "numa_local", "random_padding", "segregated",
+                      "shared_heap", "shifted"}
         self.assertEqual({b["placement"] for b in results["benchmarks"]}, everywhere)
         one = self.results("--maps", "ticket", "--placement", "index_aware", "--keys", "500", *FAST)
         self.assertEqual({b["map"] for b in one["benchmarks"]}, {"ticket/index_aware"})

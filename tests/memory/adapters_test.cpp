@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/memory/baselines/chunked_heap.hpp"
 #include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/placement_allocator.hpp"
 #include "espalier/memory/recorded.hpp"
@@ -379,6 +380,35 @@ std::vector<std::size_t> asked_sizes(unsigned count) {
   }).join();
   EXPECT_TRUE(exact::out.empty());
   return exact::sizes();
+}
+
+TEST(chunked_heap, has_blocks_of_one_class_end_to_end_in_chunks_between_those_of_others) {
+  // The allocations of a row and of its node: what the ATC 2018 study found in its figure 6 and in its section 4.3.1.
+  chunked_heap source;
+  constexpr int rows = 1000;
+  constexpr std::array<std::size_t, 6> of_row{64, 128, 64, 192, 32, 56};
+  std::set<std::uintptr_t> chunks_of_64, places, places_of_nodes;
+  std::uintptr_t first = ~std::uintptr_t{0};
+  std::uintptr_t last = 0;
+  for (int n = 0; n < rows; ++n) {
+    for (std::size_t i = 0; i < of_row.size(); ++i) {
+      const auto at =
+          reinterpret_cast<std::uintptr_t>(source.allocate({of_row[i], 8, static_cast<memory_role>(i)}));
+      first = std::min(first, at);
+      last = std::max(last, at);
+      if (of_row[i] != 64 && of_row[i] != 56) continue;
+      EXPECT_EQ(at % 64, 0U);
+      chunks_of_64.insert(at / chunked_heap::chunk_bytes);
+      places.insert(at % chunked_heap::chunk_bytes / 64);
+      if (of_row[i] == 56) places_of_nodes.insert(at % chunked_heap::chunk_bytes / 64);
+    }
+  }
+  EXPECT_EQ(chunks_of_64.size(), (3 * rows + 62) / 63) << "63 blocks a chunk";
+  EXPECT_EQ(places.size(), 63U) << "the line at its front is the allocator's";
+  EXPECT_EQ(places_of_nodes.size(), 21U) << "a third of them has nodes";
+  EXPECT_LT(last - first, 2U << 20U) << "one bank";
+  EXPECT_GT(*chunks_of_64.rbegin() - *chunks_of_64.begin() + 1, 2 * chunks_of_64.size())
+      << "other classes have chunks between them";
 }
 
 TEST(random_padding, asks_for_more_in_several_steps_and_returns_what_it_asked_for) {

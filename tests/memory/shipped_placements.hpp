@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "espalier/memory/baselines/chunked_heap.hpp"
 #include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/index_aware.hpp"
@@ -20,6 +21,6 @@ using unnamed_placements = testing::Types<extra_allocations<segregated>, random_
 using shipped_placements =
     testing::Types<segregated, shared_heap, clustered, shifted<shared_heap>, extra_allocations<segregated>,
                    random_padding<segregated>, recorded<shared_heap>, index_aware, numa_local,
-                   split_clusters<32, 24>, split_clusters<16, 40>>;
+                   split_clusters<32, 24>, split_clusters<16, 40>, chunked_heap>;
 
 }  // namespace espalier::test

@@ -4,6 +4,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "espalier/memory/baselines/chunked_heap.hpp"
 #include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/index_aware.hpp"
@@ -65,6 +66,7 @@ std::span<const any_placement::registered> any_placement::registry() {
       registered::of<numa_local>(),
       registered::of<random_padding<shared_heap>>(),
       registered::of<shifted<shared_heap>>(),
+      registered::of<chunked_heap>(),
   };
   return all;
 }
