@@ -660,6 +660,30 @@ TEST_P(databases, an_update_inside_another_one_may_throw) {
   EXPECT_EQ(contents(s)[0][0], (item{1, 1, 101, 0}));
 }
 
+TEST_P(databases, have_rows_that_no_index_has) {
+  s.fill(1, 1);
+  const auto at_rest = [this] {
+    std::vector<std::uint64_t> all;
+    s.items.for_each_at_rest([&](const item& i) { all.push_back(i.id); });
+    return all;
+  };
+  const std::uint64_t blocks = s.db.row_usage().blocks;
+  s.db.transact([&](transaction& t) {
+    t.append(s.items, {1, 0, 101, 7});  // an index has another row with these keys
+    t.append(s.items, {5, 0, 105, 0});
+    EXPECT_FALSE(t.find(s.items, 5));
+  });
+  s.db.transact([&](transaction& t) { EXPECT_THAT(ids(t, s.items), ElementsAre(1)); });
+  EXPECT_THAT(at_rest(), UnorderedElementsAre(1, 1, 5));
+  s.db.transact([&](transaction& t) {
+    t.append(s.items, {9, 0, 109, 0});
+    t.roll_back();
+  });
+  EXPECT_THAT(at_rest(), UnorderedElementsAre(1, 1, 5));
+  for (int n = 0; n < 4; ++n) s.db.collect();
+  EXPECT_EQ(s.db.row_usage().blocks, 3 * blocks);
+}
+
 TEST_P(databases, an_index_is_created_while_a_table_is_empty) {
   s.fill(1, 1);
   s.db.transact([&](transaction& t) { t.erase(s.items, 1); });
@@ -685,6 +709,12 @@ TEST_P(databases, have_locks_and_placements_of_choice) {
   EXPECT_EQ(locks, 20U);
   EXPECT_EQ(other.db.row_placement().chosen_name(), "clustered");
   EXPECT_LE(other.db.counts().sampled, other.db.counts().commits);
+  // Attempts in vain are timed, too, unless each one loses its processor.
+  const std::uint64_t before = other.db.counts().sampled;
+  for (int n = 0; n < 10'000 && other.db.counts().sampled == before; ++n)
+    other.db.transact([](transaction& t) { t.roll_back(); });
+  EXPECT_GT(other.db.counts().sampled, before);
+  EXPECT_LE(other.db.counts().sampled, other.db.counts().attempts());
 }
 
 TEST(rows, of_the_studys_form_have_its_blocks_in_its_order) {

@@ -19,12 +19,16 @@ database::database(const database_options& o) {
 
 database::~database() {
   for (const auto& t : tables_) t->destroy_rows();
-  // relaxed: no other thread uses the database.
-  for (engine::stored_row* r = shared_->left_over.load(std::memory_order_relaxed); r != nullptr;) {
-    engine::stored_row* const next = r->next_left_over;
-    r->of->destroy(r);
-    r = next;
-  }
+  const auto destroy_all = [](engine::stored_row* r) {
+    while (r != nullptr) {
+      engine::stored_row* const next = r->next_listed;
+      r->of->destroy(r);
+      r = next;
+    }
+  };
+  destroy_all(
+      shared_->left_over.load(std::memory_order_relaxed));  // relaxed: no other thread uses the database
+  shared_->appended.for_each([&](std::uint32_t, const engine::row_list& one) { destroy_all(one.first); });
 }
 
 void database::require_new(const std::string& table_name) const {

@@ -55,7 +55,7 @@ struct database_options {
   row_form rows_as = row_form::plain;
   /// Bytes of a row's lock: 48, or more to pad it.
   std::size_t lock_bytes = least_lock_bytes;
-  /// One transaction in this many of a thread is timed; 0: none.
+  /// One transaction in this many of a thread is timed, with all of its attempts; 0: none.
   unsigned sample_every = 0;
   /// Under Silo: one commit in this many of a thread begins an epoch. Not 0.
   unsigned commits_per_epoch = 256;

@@ -33,8 +33,9 @@ struct counts_of {
   std::array<Number, abort_reasons> aborts{};
   Number waits{};             ///< for locks
   Number index_operations{};  ///< look-ups, inserts, removals, and parts of scans
-  /// Of the transactions whose time was sampled, without those that lost their processor meanwhile; in ticks.
-  Number sampled{}, sampled_ticks{}, sampled_index_ticks{};
+  /// Of the attempts whose time was sampled, those in vain included and those that lost their processor meanwhile left out. Ticks:
+  /// all of them, those in indexes, and those in which they waited for locks.
+  Number sampled{}, sampled_ticks{}, sampled_index_ticks{}, sampled_wait_ticks{};
 
   friend bool operator==(const counts_of&, const counts_of&) = default;
   counts_of& operator+=(const counts_of& other) noexcept {
@@ -57,6 +58,7 @@ struct counts_of {
     combine(sampled, other.sampled);
     combine(sampled_ticks, other.sampled_ticks);
     combine(sampled_index_ticks, other.sampled_index_ticks);
+    combine(sampled_wait_ticks, other.sampled_wait_ticks);
     return *this;
   }
 };

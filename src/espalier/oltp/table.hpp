@@ -28,13 +28,18 @@ class table : public engine::table_base {
   table_index<Row>& create_index(std::string name, uniqueness kind) {
     return create_index(std::move(name), kind, member_key<Member>());
   }
-  /// Calls visitor(row) for each row, in order. While no transaction runs.
+  /// Calls visitor(row) for each row, in order, and then for each that was appended. While no transaction runs.
   template <class Visitor>
   void for_each_at_rest(Visitor&& visitor) const {
     primary().scan(0, [&](std::uint64_t, engine::stored_row* r) {
       // relaxed: no other thread uses it.
       if (r->live.load(std::memory_order_relaxed)) visitor(*reinterpret_cast<const Row*>(r->data));
       return true;
+    });
+    shared().appended.for_each([&](std::uint32_t, const engine::row_list& one) {
+      for (const engine::stored_row* r = one.first; r != nullptr; r = r->next_listed) {
+        if (r->of == this) visitor(*reinterpret_cast<const Row*>(r->data));
+      }
     });
   }
   [[nodiscard]] table_index<Row>& primary_index() const noexcept {

@@ -81,6 +81,12 @@ class transaction {
   bool insert(table<Row>& into, const std::type_identity_t<Row>& r) {
     return attempt_.insert(into, reinterpret_cast<const std::byte*>(&r));
   }
+  /// Adds a row that no index has: no transaction finds it, and for_each_at_rest() does. It stays until the database ends. For
+  /// a log, or for measurements without the cost of indexes.
+  template <class Row>
+  void append(table<Row>& to, const std::type_identity_t<Row>& r) {
+    attempt_.append(to, reinterpret_cast<const std::byte*>(&r));
+  }
   /// Calls change(row) with the row to write to. Throws std::logic_error if it changes the primary key, and duplicate_key if
   /// another row has its new key in a unique index.
   template <class Row, class Change>

@@ -72,6 +72,7 @@ struct access {
   bool absent = true;                ///< in what the protocol has read
   bool writes = false;
   bool inserted = false;
+  bool appended = false;  ///< inserted into no index
   bool erased = false;
   bool changing = false;  ///< the program's function of an update runs
   bool listed = false;    ///< in the part of a range that drop_duplicates() looks at

@@ -65,7 +65,7 @@ void attempt::begin(unsigned attempts_before) {
   sampled_ = shared_.chosen.sample_every != 0 && transactions_ % shared_.chosen.sample_every == 0;
   if (sampled_) {
     switches_ = context_switches();
-    index_ticks_ = 0;
+    index_ticks_ = wait_ticks_ = 0;
     began_ = hw::tsc_now();
   }
 }
@@ -83,16 +83,27 @@ void attempt::commit() {
       if (a.erased) retire(a.of);
     }
   }
-  add(counts_.commits);
-  if (sampled_) {
-    const std::uint64_t now = hw::tsc_now();
-    if (context_switches() == switches_) {
-      add(counts_.sampled);
-      add(counts_.sampled_ticks, now - began_);
-      add(counts_.sampled_index_ticks, index_ticks_);
+  if (has_appended_) {
+    row_list& mine = shared_.appended.local();
+    for (const access& a : accesses_) {
+      if (!a.appended) continue;
+      a.of->next_listed = mine.first;
+      mine.first = a.of;
     }
   }
+  add(counts_.commits);
+  count_time();
   end();
+}
+
+void attempt::count_time() noexcept {
+  if (!sampled_) return;
+  const std::uint64_t now = hw::tsc_now();
+  if (context_switches() != switches_) return;
+  add(counts_.sampled);
+  add(counts_.sampled_ticks, now - began_);
+  add(counts_.sampled_index_ticks, index_ticks_);
+  add(counts_.sampled_wait_ticks, wait_ticks_);
 }
 
 void attempt::roll_back(abort_reason why) noexcept {
@@ -106,6 +117,7 @@ void attempt::roll_back(abort_reason why) noexcept {
     if (a.inserted) retire(a.of);
   }
   add(counts_.aborts[static_cast<std::size_t>(why)]);
+  count_time();
   end();
 }
 
@@ -128,7 +140,7 @@ void attempt::end() noexcept {
   part_.clear();
   keys_.clear();
   memory_.reset();
-  has_erased_ = false;
+  has_erased_ = has_appended_ = false;
   --running_;
   guard_.reset();
 }
@@ -160,7 +172,7 @@ void attempt::leave_over(stored_row* r) noexcept {
   if (r->left_over.exchange(true, std::memory_order_relaxed)) return;     // relaxed: the list publishes it
   stored_row* first = shared_.left_over.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
   do {
-    r->next_left_over = first;
+    r->next_listed = first;
   } while (!shared_.left_over.compare_exchange_weak(first, r, std::memory_order_acq_rel,
                                                     std::memory_order_relaxed));
 }
@@ -331,6 +343,11 @@ bool attempt::insert_row(table_base& into, const std::byte* data) {
       return true;
     }
   }
+  return link_all(into, data, add_row(into, data));
+}
+
+/// Its access.
+std::uint32_t attempt::add_row(table_base& into, const std::byte* data) {
   stored_row* const r = into.create(data);
   std::uint32_t at = none;
   try {
@@ -343,7 +360,16 @@ bool attempt::insert_row(table_base& into, const std::byte* data) {
   a.inserted = true;
   hide(a);
   a.absent = false;
-  return link_all(into, data, at);
+  return at;
+}
+
+void attempt::append(table_base& into, const std::byte* data) {
+  whole([&] {
+    require_own(into.shared(), into.name());
+    static_cast<void>(shared_.appended.local());  // so that the commit does not fail
+    has_appended_ = true;
+    accesses_[add_row(into, data)].appended = true;
+  });
 }
 
 /// Puts the row into all indexes. False if a unique one has its key: then the row is erased again. What it has put in is

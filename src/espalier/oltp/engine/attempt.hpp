@@ -74,6 +74,8 @@ class attempt {
   void erase(const found& one);
   /// False if a unique index has the row's key.
   [[nodiscard]] bool insert(table_base& into, const std::byte* data);
+  /// Adds a row that no index has.
+  void append(table_base& into, const std::byte* data);
   /// Calls visit(found) for each row whose key is from `from` to `to`, in order, until it returns false. visit may read and
   /// change rows. At least `at_once` rows are locked or noted at a time.
   template <class Visit>
@@ -190,6 +192,21 @@ class attempt {
     std::uint64_t begin_;
   };
 
+  /// The same for a wait for a lock that is held.
+  class wait_time {
+   public:
+    explicit wait_time(attempt& t) noexcept : t_(t), begin_(t.sampled_ ? hw::tsc_now() : 0) {}
+    wait_time(const wait_time&) = delete;
+    wait_time& operator=(const wait_time&) = delete;
+    ~wait_time() {
+      if (begin_ != 0) t_.wait_ticks_ += hw::tsc_now() - begin_;
+    }
+
+   private:
+    attempt& t_;
+    std::uint64_t begin_;
+  };
+
   struct index_change {
     index_base* in;  ///< null: it has been taken back
     std::uint64_t key;
@@ -246,11 +263,13 @@ class attempt {
   [[nodiscard]] std::uint32_t change_of(const index_base& in, std::uint64_t key, const access& a,
                                         bool inserted) const noexcept;
   [[nodiscard]] bool insert_row(table_base& into, const std::byte* data);
+  [[nodiscard]] std::uint32_t add_row(table_base& into, const std::byte* data);
   [[nodiscard]] bool link_all(table_base& into, const std::byte* data, std::uint32_t at);
   [[nodiscard]] bool link(index_base& in, std::uint64_t key, std::uint32_t at);
   void remove_changes(bool inserted) noexcept;
   void retire(stored_row* r) noexcept;
   void leave_over(stored_row* r) noexcept;
+  void count_time() noexcept;
   void end() noexcept;
 
   const kind kind_;
@@ -261,11 +280,13 @@ class attempt {
   std::optional<abort_reason> doomed_;  ///< the attempt may not commit, though the program has caught its end
   std::exception_ptr failed_;           ///< the same
   bool has_erased_ = false;             ///< a row, or one whose insert has failed
+  bool has_appended_ = false;
   std::vector<std::pair<index_base*, std::uint64_t>> keys_;
   bool sampled_ = false;
   std::uint64_t began_ = 0;
   std::uint64_t switches_ = 0;
   std::uint64_t index_ticks_ = 0;
+  std::uint64_t wait_ticks_ = 0;
 };
 
 [[nodiscard]] std::unique_ptr<attempt> make_no_wait(shared_state& shared, own_counts& counts);

@@ -8,6 +8,7 @@
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/oltp/options.hpp"
 #include "espalier/reclaim/epoch.hpp"
+#include "espalier/sync/per_thread.hpp"
 
 // What the tables, the indexes and the transactions of a database share. Among it, which transaction goes first: the older
 // one and, of all, the one that has precedence.
@@ -58,6 +59,11 @@ class precedence {
   std::atomic<bool> taken_{false};
 };
 
+/// Rows, linked by stored_row::next_listed.
+struct row_list {
+  stored_row* first = nullptr;
+};
+
 struct shared_state {
   /// Throws std::invalid_argument for an unknown placement.
   explicit shared_state(const database_options& o)
@@ -78,6 +84,8 @@ struct shared_state {
   precedence first;
   /// Rows that could not leave an index.
   alignas(hw::false_sharing_bytes) std::atomic<stored_row*> left_over{nullptr};
+  /// Rows that no index has.
+  per_thread<row_list> appended;
 };
 
 }  // namespace espalier::oltp::engine

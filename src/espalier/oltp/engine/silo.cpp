@@ -51,6 +51,13 @@ class silo final : public attempt {
 
   static silo_lock& lock_of(const access& a) noexcept { return a.of->lock().silo; }
 
+  /// Until it is locked.
+  void wait_for(silo_lock& l) noexcept {
+    if (l.try_lock()) return;
+    const wait_time timed(*this);
+    for (backoff pause; !l.try_lock();) pause.wait();
+  }
+
   void read(access& a, intent /*i*/) override {
     if (a.read || a.inserted) return;
     const std::size_t bytes = a.of->of->row_bytes();
@@ -127,7 +134,7 @@ class silo final : public attempt {
   void remove(index_base& in, std::uint64_t key, stored_row* r) override {
     if (!in.is_unique()) return in.remove(*guard_, key, r);
     // Another transaction may find that the row is left over, and remove it too, or give it the key again.
-    for (backoff pause; !r->lock().silo.try_lock();) pause.wait();
+    wait_for(r->lock().silo);
     remove_and_unlock(in, key, r);
   }
   /// Removes the row unless it has the key again. Attempts that are about to give it the key do not commit.
@@ -156,7 +163,7 @@ class silo final : public attempt {
       return std::less<>()(accesses_[a].of, accesses_[b].of);
     });
     for (const std::uint32_t w : writes_) {
-      for (backoff pause; !lock_of(accesses_[w]).try_lock();) pause.wait();
+      wait_for(lock_of(accesses_[w]));
     }
     // Two fences. If one of two transactions depends on the other, it reads its epoch after it has locked. Where that is an
     // older epoch, the other one validates later, sees the lock, and does not commit. The look into the indexes comes after the

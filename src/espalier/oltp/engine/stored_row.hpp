@@ -29,7 +29,7 @@ struct stored_row {
   /// It could not leave an index, for want of memory: it is freed with the database.
   std::atomic<bool> left_over{false};
   const bool is_dbx;  ///< a dbx_row
-  stored_row* next_left_over = nullptr;
+  stored_row* next_listed = nullptr;
 
  private:
   row_lock* const lock_;

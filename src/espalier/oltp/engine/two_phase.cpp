@@ -108,17 +108,23 @@ class two_phase final : public attempt {
     if (wanted == lock_mode::shared ? l.try_shared() : l.try_exclusive(held)) return;
     if (!may_wait()) give_up(abort_reason::conflict);
     add(counts_.waits);
+    const wait_time timed(*this);
     for (backoff pause; !l.try_reserving(wanted, held);) pause.wait();
   }
   void acquire(wait_die_lock& l, lock_mode wanted, lock_mode held) {
-    backoff pause;
-    for (bool waited = false;; waited = true) {
-      const lock_answer answer = l.request(wanted, held, age());
-      if (answer == lock_answer::granted) return;
-      if (answer == lock_answer::die) give_up(abort_reason::conflict);
-      if (!waited) add(counts_.waits);
+    if (is_granted(l, wanted, held)) return;
+    add(counts_.waits);
+    const wait_time timed(*this);
+    for (backoff pause;;) {
       pause.wait();
+      if (is_granted(l, wanted, held)) return;
     }
+  }
+  /// False if the transaction is to wait.
+  bool is_granted(wait_die_lock& l, lock_mode wanted, lock_mode held) {
+    const lock_answer answer = l.request(wanted, held, age());
+    if (answer == lock_answer::die) give_up(abort_reason::conflict);
+    return answer == lock_answer::granted;
   }
   static void unlock(row_lock& l, lock_mode held) noexcept {
     if (held != lock_mode::none) (l.*Lock).release(held);
