@@ -24,7 +24,34 @@ const auto& choices() {
   return all;
 }
 
+std::vector<any_map::choice>& added() {
+  static std::vector<any_map::choice> all;
+  return all;
+}
+
+/// Null for an unknown name.
+const any_map::choice* choice_of(std::string_view name) noexcept {
+  for (const any_map::choice& one : choices()) {
+    if (one.name == name) return &one;
+  }
+  for (const any_map::choice& one : added()) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+bool any_map::add(const choice& one) {
+  added().push_back(one);
+  return true;
+}
+
+std::vector<std::string_view> any_map_variant_names() {
+  std::vector<std::string_view> names;
+  for (const any_map::choice& one : added()) names.push_back(one.name);
+  return names;
+}
 
 std::vector<std::string_view> any_map_names() {
   std::vector<std::string_view> names;
@@ -33,17 +60,18 @@ std::vector<std::string_view> any_map_names() {
 }
 
 bool any_map_takes_placement(std::string_view name) noexcept {
-  return std::ranges::any_of(
-      choices(), [&](const any_map::choice& one) { return one.name == name && one.takes_placement; });
+  const any_map::choice* const one = choice_of(name);
+  return one != nullptr && one->takes_placement;
 }
 
 std::unique_ptr<any_map::held> any_map::make(std::string_view name, const any_map_options& o) {
-  const auto found = std::ranges::find(choices(), name, &choice::name);
-  if (found == choices().end()) {
+  const choice* const found = choice_of(name);
+  if (found == nullptr) {
     std::string message = "there is no map '";
     message.append(name).append("'; there are");
     for (const choice& one : choices())
       message.append(&one == choices().data() ? " " : ", ").append(one.name);
+    for (const choice& one : added()) message.append(", ").append(one.name);
     throw std::invalid_argument(message);
   }
   return found->make(o);

@@ -37,6 +37,9 @@ namespace espalier {
 /// The names of all maps that any_map knows: each algorithm of the catalogue at its default.
 [[nodiscard]] std::vector<std::string_view> any_map_names();
 
+/// The names of the entries beyond the defaults that the program has added (any_map::add).
+[[nodiscard]] std::vector<std::string_view> any_map_variant_names();
+
 /// Whether the map of this name takes a placement. False for one whose partitions have their own, and for an unknown name.
 [[nodiscard]] bool any_map_takes_placement(std::string_view name) noexcept;
 
@@ -130,6 +133,9 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
     std::unique_ptr<held> (*make)(const any_map_options& o);
     bool takes_placement;
   };
+  /// From now on there is a map of this name too, which lives as long as the program. Before main, or while no other thread uses
+  /// any_map. Returns true.
+  static bool add(const choice& one);
 
  private:
   [[nodiscard]] std::optional<value> do_find(guard_type&, const key& k) const { return held_->find(k); }

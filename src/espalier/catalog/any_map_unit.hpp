@@ -75,14 +75,20 @@ template <class Map>
   return any_placement(std::ranges::find(names, own) != names.end() ? own : "clustered");
 }
 
+/// Held is any_map_of, or derives from it.
+template <class Map, template <class> class Held = any_map_of>
+std::unique_ptr<any_map::held> make_placed_any_map(const any_map_options& o) {
+  using map = catalog::placed<Map, any_placement>;
+  typename map::reclaimer_type* domain = nullptr;
+  if constexpr (std::is_same_v<typename map::reclaimer_type, epoch_domain>) domain = o.domain;
+  return std::make_unique<Held<map>>(domain, o.placement ? *o.placement : own_placement<Map>());
+}
+
 template <class Entry>
 std::unique_ptr<any_map::held> make_any_map(const any_map_options& o) {
   using plain = typename Entry::map_type;
   if constexpr (Entry::placement_is == catalog::placing::chosen) {
-    using map = catalog::placed<plain, any_placement>;
-    typename map::reclaimer_type* domain = nullptr;
-    if constexpr (std::is_same_v<typename map::reclaimer_type, epoch_domain>) domain = o.domain;
-    return std::make_unique<any_map_of<map>>(domain, o.placement ? *o.placement : own_placement<plain>());
+    return make_placed_any_map<plain>(o);
   } else {
     if (o.placement)
       throw std::invalid_argument("any_map: '" + Entry::name() + "' has a placement of its own");

@@ -53,6 +53,12 @@ struct published_layout {
   }
 };
 
+/// The published node of int_lf with descriptors that share no size class with it: the variant of the study's section 4.6.
+struct wide_descriptors_layout : published_layout {
+  static constexpr std::string_view name = "wide_descriptors";
+  static constexpr std::size_t least_descriptor_bytes = 112;
+};
+
 static_assert(node_layout<compact_layout> && node_layout<published_layout>);
 
 /// What a search that passes a node reads of a field: nothing, all of it, or one half, the edge to one of two children.

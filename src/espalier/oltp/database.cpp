@@ -11,7 +11,9 @@ database::database(const database_options& o) {
   // Throws for an unknown name.
   static_cast<void>(any_map(o.map, engine::options_for(o.map, shared_->indexes, &shared_->domain)));
   // The caller's names may end before the database.
-  const std::vector<std::string_view> names = any_map_names();
+  std::vector<std::string_view> names = any_map_names();
+  const std::vector<std::string_view> more = any_map_variant_names();
+  names.insert(names.end(), more.begin(), more.end());
   shared_->chosen.map = *std::find(names.begin(), names.end(), o.map);
   shared_->chosen.row_placement = row_placement().chosen_name();
   shared_->chosen.index_placement = index_placement().chosen_name();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -102,17 +103,34 @@ struct int_lf_nodes {
     using fields::fields;
   };
 
+  /// A descriptor has at least these bytes; 0: what its fields need.
+  static constexpr std::size_t least_descriptor = [] {
+    if constexpr (requires { Layout::least_descriptor_bytes; })
+      return Layout::least_descriptor_bytes;
+    else
+      return std::size_t{0};
+  }();
+  struct no_filler {};
+  template <class Fields>
+  using filler = std::conditional_t<
+      (least_descriptor > sizeof(Fields)),
+      std::array<std::byte, std::max(least_descriptor, sizeof(Fields) + 1) - sizeof(Fields)>, no_filler>;
+
   // Published descriptors fill a line, as published nodes do, and so come from the same size class.
-  static constexpr std::size_t descriptor_align = compact ? alignof(std::uintptr_t) : hw::cache_line_bytes;
+  static constexpr std::size_t descriptor_align =
+      compact || least_descriptor != 0 ? alignof(std::uintptr_t) : hw::cache_line_bytes;
 
   enum class field : std::uint8_t { left, right, cell };
 
   /// Exchanges one field of the node whose op word holds it. Written before it is published, then constant.
-  struct alignas(descriptor_align) change {
+  struct change_fields {
     std::uintptr_t before = 0;
     std::uintptr_t after = 0;
     op_word rest;  // the node's op word afterwards
     field what = field::left;
+  };
+  struct alignas(descriptor_align) change : change_fields {
+    [[no_unique_address]] filler<change_fields> unused;
   };
 
   enum class decision : std::uint8_t { open, successful, failed };
@@ -124,16 +142,21 @@ struct int_lf_nodes {
     Key old_key, new_key;    // of the target
     Cell old_cell, new_cell;
   };
-  struct alignas(descriptor_align) relocation : relocation_terms {
-    explicit relocation(const relocation_terms& terms) noexcept : relocation_terms(terms) {}
+  struct relocation_fields : relocation_terms {
+    explicit relocation_fields(const relocation_terms& terms) noexcept : relocation_terms(terms) {}
     std::atomic<decision> state{decision::open};
+  };
+  struct alignas(descriptor_align) relocation : relocation_fields {
+    using relocation_fields::relocation_fields;
+    [[no_unique_address]] filler<relocation_fields> unused;
   };
 
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 ||
                     (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
                      offsetof(compact_fields, op) == 24 && offsetof(compact_fields, cell) == 32 &&
                      sizeof(compact_fields) == 40 && sizeof(published_fields) == 64 &&
-                     sizeof(change) == (compact ? 32 : 64) && sizeof(relocation) == 64),
+                     sizeof(change) == std::max<std::size_t>(compact ? 32 : 64, least_descriptor) &&
+                     sizeof(relocation) == std::max<std::size_t>(64, least_descriptor)),
                 "the layout of a node, on which the measured figures rest, has changed");
 
   static constexpr auto members = [] {
