@@ -26,6 +26,8 @@
 #include "apps/studies/study.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/catalog/any_map.hpp"
+#include "espalier/hw/cache_geometry.hpp"
+#include "espalier/hw/topology.hpp"
 #include "espalier/memory/any_placement.hpp"
 
 // `espalier oltp`: the database under TPC-C and YCSB, with each index and each protocol.
@@ -115,7 +117,7 @@ std::string share_of(double part, double whole) {
 /// One line a measurement.
 void print_table(const ranking& all, bool colour) {
   table t({"index", "protocol", "threads", "tx/s", "min..max", "CPU us/tx", "aborts %", "waits/tx",
-           "index ops/tx", "in index %", "rows MB", "index MB", "B/key"},
+           "index ops/tx", "in index %", "waiting %", "rows MB", "index MB", "B/key"},
           {0, 1});
   for (const measured* const one : all) {
     const measured& m = *one;
@@ -130,6 +132,7 @@ void print_table(const ranking& all, bool colour) {
            commits == 0 ? unavailable
                         : fmt::format("{:.1f}", static_cast<double>(c.index_operations) / commits),
            share_of(static_cast<double>(c.sampled_index_ticks), static_cast<double>(c.sampled_ticks)),
+           share_of(static_cast<double>(c.sampled_wait_ticks), static_cast<double>(c.sampled_ticks)),
            fmt::format("{:.1f}", static_cast<double>(m.row_bytes) / 1e6),
            m.index_bytes ? fmt::format("{:.1f}", static_cast<double>(*m.index_bytes) / 1e6) : unavailable,
            m.bytes_per_key ? fmt::format("{:.1f}", *m.bytes_per_key) : unavailable});
@@ -156,6 +159,18 @@ void print_kinds(const measured& m, bool colour) {
                              to_string(static_cast<espalier::oltp::abort_reason>(r)), m.counts.aborts[r]);
   }
   if (!reasons.empty()) std::printf("attempts that did not commit: %s\n", reasons.c_str());
+}
+
+void print_layout(const measured& m, const std::string& machine, bool colour) {
+  if (m.layout.empty()) return;
+  std::printf("where the blocks lie, in caches of %s:\n", machine.c_str());
+  table t({"blocks of", "blocks", "L1 sets\nunused %", "L2 sets\nunused %", "LLC sets\nunused %",
+           "pages of\n4 KiB", "in runs", "pages of\n2 MiB"});
+  for (const db::kind_of_block& k : m.layout)
+    t.add({k.name, fmt::format("{}", k.blocks), fmt::format("{:.2f}", 100 * k.unused_l1),
+           fmt::format("{:.2f}", 100 * k.unused_l2), fmt::format("{:.2f}", 100 * k.unused_llc),
+           fmt::format("{}", k.pages), fmt::format("{}", k.runs), fmt::format("{}", k.huge_pages)});
+  std::fputs(t.text(colour).c_str(), stdout);
 }
 
 std::string_view to_string(db::share_verdict v) noexcept {
@@ -225,16 +240,19 @@ nlohmann::ordered_json entry_of(const std::string& workload, const measured& m) 
       {"row_bytes", m.row_bytes},
       {"forecast_bytes", m.forecast_bytes},
       {"loaded_bytes", m.loaded_bytes}};
-  std::optional<double> index_share;
-  if (m.counts.sampled != 0)
-    index_share =
-        static_cast<double>(m.counts.sampled_index_ticks) / static_cast<double>(m.counts.sampled_ticks);
+  const auto time = m.shares_of_time();
   const auto or_unavailable = [](const auto& value) {
     return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(unavailable);
   };
   j["index_bytes"] = or_unavailable(m.index_bytes);
   j["bytes_per_key"] = or_unavailable(m.bytes_per_key);
-  j["index_share"] = or_unavailable(index_share);
+  j["index_share"] = or_unavailable(time ? std::optional(time->index) : std::nullopt);
+  j["waits_share"] = or_unavailable(time ? std::optional(time->waits) : std::nullopt);
+  for (const db::kind_of_block& k : m.layout)
+    j["layout"][k.name] = {{"blocks", k.blocks},        {"unused_l1", k.unused_l1},
+                           {"unused_l2", k.unused_l2},  {"unused_llc", k.unused_llc},
+                           {"pages", k.pages},          {"runs", k.runs},
+                           {"huge_pages", k.huge_pages}};
   for (std::size_t r = 0; r < espalier::oltp::abort_reasons; ++r)
     j["aborts"][std::string(to_string(static_cast<espalier::oltp::abort_reason>(r)))] = m.counts.aborts[r];
   for (const db::kind_result& k : m.kinds) {
@@ -259,7 +277,8 @@ nlohmann::ordered_json entry_of(const std::string& workload, const measured& m) 
 bool holds_everywhere(const std::vector<measured>& all) { return std::ranges::all_of(all, all_hold); }
 
 /// The ranking, what is wrong anywhere, and with `details`, or of a single measurement, the transactions of each.
-void print_measured(const std::vector<measured>& all, bool details, bool colour) {
+void print_measured(const std::vector<measured>& all, bool details, const std::string& inspected,
+                    bool colour) {
   const ranking order = ranked(all);
   if (order.size() > 1) {
     for (const std::string& sentence : winners(order)) std::fputs(wrapped(sentence, "  ").c_str(), stdout);
@@ -268,14 +287,15 @@ void print_measured(const std::vector<measured>& all, bool details, bool colour)
   print_table(order, colour);
   const bool whole = details || order.size() == 1;
   for (const measured* const m : order) {
-    const bool faulty = !all_hold(*m) || !m->stopped_because.empty() ||
-                        std::ranges::any_of(m->shares, [](const db::share& s) {
-                          return s.verdict() == db::share_verdict::missed;
-                        });
-    if (!whole && !faulty) continue;
+    const bool shown = !m->layout.empty() || !all_hold(*m) || !m->stopped_because.empty() ||
+                       std::ranges::any_of(m->shares, [](const db::share& s) {
+                         return s.verdict() == db::share_verdict::missed;
+                       });
+    if (!whole && !shown) continue;
     if (order.size() > 1)
       std::printf("\n%s, %s\n", name_of(*m).c_str(), number_of(m->threads, "thread").c_str());
     if (whole) print_kinds(*m, colour);
+    print_layout(*m, inspected, colour);
     print_conditions(*m, !whole);
   }
   if (!whole) std::printf("--details shows the transactions of each, --out writes them to a file.\n");
@@ -315,12 +335,17 @@ struct oltp_options {
   unsigned accesses = 16;
   unsigned reads = 90;
   std::size_t row_bytes = 1000;
+  std::string look_ups = "single";
+  std::string tpcc_as = "standard";
+  std::string rows_as = "plain";
+  std::string inspected;
   std::vector<std::int64_t> threads;
   std::uint64_t each = 0;
   double seconds = 1;
   unsigned runs = 3;
   std::string placement;
   std::string index_placement;
+  std::string row_placement;
   unsigned row_locks = 48;
   std::uint64_t memory_limit_mb = 0;
   std::uint64_t seed = 42;
@@ -348,7 +373,7 @@ std::vector<std::string> chosen_of(const std::vector<std::string>& named,
 }
 
 /// Before the runs, so that a long one does not surprise.
-void say_what_is_slow(const std::vector<std::string>& indexes, std::string_view workload) {
+void say_what_is_slow(const std::vector<std::string>& indexes, bool keys_ascend) {
   const auto say = [&](const char* what, const char* why, const auto& is_slow) {
     std::vector<std::string> slow;
     std::ranges::copy_if(indexes, std::back_inserter(slow), is_slow);
@@ -357,8 +382,7 @@ void say_what_is_slow(const std::vector<std::string>& indexes, std::string_view 
   };
   say("slow by design", "operations wait for the index's lock or for another thread",
       [](const std::string& index) { return std::ranges::find(slow_indexes, index) != slow_indexes.end(); });
-  // The rows of YCSB have hashed keys.
-  if (workload != "tpcc") return;
+  if (!keys_ascend) return;
   say("slower with each order",
       "they do not balance, and become lists where keys ascend as TPC-C's orders do",
       [](const std::string& index) { return any_map(index).properties_of_chosen().shape == balance::none; });
@@ -390,10 +414,13 @@ std::unique_ptr<db::benchmark> make(const oltp_options& o, const espalier::oltp:
       t.customers = 60;
       t.items = 500;
     }
-    if (!o.transactions.empty()) {
-      for (std::size_t i = 0; i < t.weights.size(); ++i) {
-        if (std::ranges::find(o.transactions, db::tpcc_kinds[i]) == o.transactions.end()) t.weights[i] = 0;
-      }
+    t.as_dbx = o.tpcc_as == "dbx";
+    const std::vector<std::string> only =
+        o.transactions.empty() && t.as_dbx
+            ? std::vector<std::string>(db::tpcc_kinds.begin(), db::tpcc_kinds.begin() + db::kinds_of_dbx)
+            : o.transactions;
+    for (std::size_t i = 0; !only.empty() && i < t.weights.size(); ++i) {
+      if (std::ranges::find(only, db::tpcc_kinds[i]) == only.end()) t.weights[i] = 0;
     }
     return db::make_tpcc(engine, t);
   }
@@ -404,6 +431,7 @@ std::unique_ptr<db::benchmark> make(const oltp_options& o, const espalier::oltp:
   y.accesses = o.accesses;
   y.reads = o.reads;
   y.row_bytes = o.row_bytes;
+  y.batches = o.look_ups == "batch";
   return db::make_ycsb(engine, y);
 }
 
@@ -417,7 +445,7 @@ void check(const CLI::App& verb, const oltp_options& o) {
   static_cast<void>(chosen_of({o.workload}, workloads(), "workload"));
   check_effects(verb, {{{"--warehouses", "--cardinalities", "--transactions"}, {}, {}},
                        {{"--transactions-each"}, {}, {"--time", "--runs"}},
-                       {{"--index-placement"}, {}, {"--placement"}}});
+                       {{"--index-placement", "--row-placement"}, {}, {"--placement"}}});
   const bool tpcc = o.workload == "tpcc";
   const auto refuse = [&](const char* option, bool has_effect) {
     if (!has_effect && is_given(verb, option))
@@ -425,10 +453,20 @@ void check(const CLI::App& verb, const oltp_options& o) {
   };
   for (const char* const option : {"--warehouses", "--cardinalities", "--transactions"}) refuse(option, tpcc);
   for (const char* const option : {"--rows", "--theta", "--row-bytes"}) refuse(option, !tpcc);
-  for (const char* const option : {"--accesses", "--reads"}) refuse(option, o.workload == "ycsb-atc");
+  refuse("--tpcc-as", tpcc);
+  for (const char* const option : {"--accesses", "--reads", "--look-ups"})
+    refuse(option, o.workload == "ycsb-atc");
   if (o.cardinalities != "whole" && o.cardinalities != "small")
     throw usage_error(fmt::format("--cardinalities is whole or small, not '{}'", o.cardinalities));
-  static_cast<void>(chosen_of(o.transactions, {db::tpcc_kinds.begin(), db::tpcc_kinds.end()}, "transaction"));
+  if (o.tpcc_as != "standard" && o.tpcc_as != "dbx")
+    throw usage_error(fmt::format("--tpcc-as is standard or dbx, not '{}'", o.tpcc_as));
+  if (o.rows_as != "plain" && o.rows_as != "dbx")
+    throw usage_error(fmt::format("--rows-as is plain or dbx, not '{}'", o.rows_as));
+  if (o.look_ups != "single" && o.look_ups != "batch")
+    throw usage_error(fmt::format("--look-ups is single or batch, not '{}'", o.look_ups));
+  const auto kinds_end =
+      o.tpcc_as == "dbx" ? db::tpcc_kinds.begin() + db::kinds_of_dbx : db::tpcc_kinds.end();
+  static_cast<void>(chosen_of(o.transactions, {db::tpcc_kinds.begin(), kinds_end}, "transaction"));
   const bool latest = o.workload == "ycsb-d";
   if (o.theta < 0 || o.theta > 64 || (latest && o.theta == 0))
     throw usage_error(fmt::format("--theta {} is out of range; {} to 64 is possible", o.theta,
@@ -438,10 +476,16 @@ void check(const CLI::App& verb, const oltp_options& o) {
   check_seconds(o.seconds);
 }
 
-void run(const oltp_options& o, const CLI::App& verb) {
+void run(oltp_options o, const CLI::App& verb) {
   check(verb, o);
+  // The study's rows have 100 bytes.
+  if (o.rows_as == "dbx" && !is_given(verb, "--row-bytes")) o.row_bytes = 100;
+  // "all" are the defaults.
   std::vector<std::string> maps;
   for (const std::string_view name : any_map_names()) maps.emplace_back(name);
+  if (std::ranges::find(o.indexes, "all") == o.indexes.end()) {
+    for (const std::string_view name : any_map_variant_names()) maps.emplace_back(name);
+  }
   std::vector<std::string> protocols;
   for (const auto p : espalier::oltp::all_protocols) protocols.emplace_back(to_string(p));
   std::vector<std::string> indexes = chosen_of(o.indexes, maps, "index");
@@ -449,13 +493,18 @@ void run(const oltp_options& o, const CLI::App& verb) {
   const std::vector<std::string> by = chosen_of(o.protocols, protocols, "protocol");
   std::vector<std::string> placements;
   for (const std::string_view name : placement_names()) placements.emplace_back(name);
-  for (const std::string& one : {o.placement, o.index_placement}) {
+  for (const std::string& one : {o.placement, o.index_placement, o.row_placement}) {
     if (!one.empty()) static_cast<void>(chosen_of({one}, placements, "placement"));
   }
   const std::vector<unsigned> threads = checked_threads(o.threads);
+  std::optional<hw::cache_geometry> inspected;
+  if (!o.inspected.empty())
+    inspected = o.inspected == "this" ? hw::cache_geometry_of(hw::topology::system())
+                                      : hw::cache_geometry_named(o.inspected);
   study_files files(o.out, study_name);
   say_left_out(left_out, key_count_of(o));
-  say_what_is_slow(indexes, o.workload);
+  // The rows of YCSB have hashed keys.
+  say_what_is_slow(indexes, o.workload == "tpcc" && o.tpcc_as == "standard");
 
   const interruption watched;
   const bool colour = wants_colour(STDOUT_FILENO);
@@ -470,12 +519,15 @@ void run(const oltp_options& o, const CLI::App& verb) {
         engine.map = index;
         engine.by = espalier::oltp::parse_protocol(protocol);
         engine.lock_bytes = o.row_locks;
+        if (o.rows_as == "dbx") engine.rows_as = espalier::oltp::row_form::dbx;
+        if (inspected) engine.recording = any_placement::recording::on;
         engine.sample_every = 64;
         if (!o.placement.empty()) {
           engine.row_placement = engine.index_placement = o.placement;
           engine.one_placement = true;
         }
         if (!o.index_placement.empty()) engine.index_placement = o.index_placement;
+        if (!o.row_placement.empty()) engine.row_placement = o.row_placement;
         db::run_plan plan;
         plan.threads = n;
         plan.runs = o.each != 0 ? 1 : o.runs;
@@ -483,6 +535,7 @@ void run(const oltp_options& o, const CLI::App& verb) {
         plan.each = o.each;
         plan.seed = o.seed;
         plan.memory_limit = o.memory_limit_mb * 1'000'000;
+        if (inspected) plan.inspected = &*inspected;
         plan.interrupted = &interruption::requested();
         plan.progress = [&](double done, const std::string& what) {
           const double at = static_cast<double>(all.size()) + done;
@@ -504,7 +557,7 @@ void run(const oltp_options& o, const CLI::App& verb) {
                                                           : number_of(o.rows, "row")),
                          colour)
                         .c_str());
-  print_measured(all, o.details, colour);
+  print_measured(all, o.details, o.inspected, colour);
   auto document = study_results(o.seed, "cores", study_name, "The in-memory database on this machine",
                                 "TPC-C 5.11; YCSB, SoCC 2010", {});
   add_measured(document, o.workload, all);
@@ -523,22 +576,32 @@ void add_oltp_command(CLI::App& parser) {
   CLI::App* const verb =
       parser.add_subcommand("oltp", "Run the in-memory database under TPC-C or YCSB, with any map as index");
   option_group which(*verb, "Which engine");
-  which.add_list("--index", o->indexes, "NAMES",
-                 "Maps of the indexes, comma-separated, or all (ordered_map)");
+  which.add_list(
+      "--index", o->indexes, "NAMES",
+      "Maps of the indexes, comma-separated, or all (ordered_map); trees of the ATC 2018 study also "
+      "with the node as published: ticket/published");
   which.add_list("--cc", o->protocols, "NAMES", "Protocols: no_wait, wait_die, silo, or all (no_wait)");
   which.add("--placement", o->placement, "NAME",
             "One placement for rows and indexes; by default each has a segregated one");
   which.add(
       "--index-placement", o->index_placement, "NAME",
       "The placement of the indexes alone; segregated: one arena each for nodes, descriptors, the rest");
+  which.add("--row-placement", o->row_placement, "NAME", "The placement of the rows alone");
   which.add_default("--row-locks", o->row_locks, "BYTES",
                     "Bytes of a row's lock: 48, or 192 in lines of its own");
+  which.add_default("--rows-as", o->rows_as, "FORM",
+                    "Blocks of a row: plain, three, or dbx, the five of the ATC 2018 study's database");
+  which.add(
+      "--inspect", o->inspected, "MACHINE",
+      "Show where the blocks lie after the load, in the caches of this machine, or one of a paper; slower");
   option_group load(*verb, load_group);
   load.add_default("--workload", o->workload, "NAME",
                    "tpcc, ycsb-a to ycsb-f, or ycsb-atc, the mix of the ATC 2018 study");
   load.add_default("--warehouses", o->warehouses, "N", "Of tpcc")->check(at_least(1, 60'000));
   load.add_default("--cardinalities", o->cardinalities, "KIND",
                    "Of tpcc: whole, as its clause 4.3 says, or small");
+  load.add_default("--tpcc-as", o->tpcc_as, "HOW",
+                   "Of tpcc: standard, or dbx: new-order and payment, whose new rows enter no index");
   load.add_list("--transactions", o->transactions, "NAMES",
                 "Of tpcc: only these of new-order, payment, order-status, delivery, stock-level");
   load.add_default("--rows", o->rows, "N", "Of ycsb")->check(at_least(1, most_rows));
@@ -548,6 +611,8 @@ void add_oltp_command(CLI::App& parser) {
       ->check(at_least(1, 32));
   load.add_default("--reads", o->reads, "PERCENT", "Of ycsb-atc: accesses that read")
       ->check(at_least(0, 100));
+  load.add_default("--look-ups", o->look_ups, "HOW",
+                   "Of ycsb-atc: single, as in the study, or batch: all that a transaction reads at once");
   load.add_default("--seed", o->seed, "N", "Seed of all random numbers");
   option_group measuring(*verb, measurement_group);
   measuring.add_list("--threads", o->threads, "N",

@@ -116,11 +116,16 @@ struct tpcc_options {
   /// Customers of a district, and items: 3,000 and 100,000 by clause 4.3; fewer for tests.
   unsigned customers = 3000;
   unsigned items = 100'000;
+  /// As in DBx1000: only new-order and payment. The rows that they insert, and those of these tables at the start, enter no index.
+  /// Rows are looked up one after the other.
+  bool as_dbx = false;
   /// Weights of the five transactions, in the order of tpcc_kinds.
   std::vector<unsigned> weights = {45, 43, 4, 4, 4};
 };
 inline constexpr std::array<std::string_view, 5> tpcc_kinds{"new-order", "payment", "order-status",
                                                             "delivery", "stock-level"};
+/// Those that DBx1000 has are the first ones.
+inline constexpr std::ptrdiff_t kinds_of_dbx = 2;
 [[nodiscard]] std::unique_ptr<benchmark> make_tpcc(const espalier::oltp::database_options& o,
                                                    const tpcc_options& t);
 
@@ -130,6 +135,7 @@ struct ycsb_options {
   double theta = 0.99;
   unsigned accesses = 1;         ///< of a transaction
   unsigned reads = 50;           ///< percent, for t
+  bool batches = false;          ///< t looks up all rows that it reads at once, and then all that it writes
   std::size_t row_bytes = 1000;  ///< 100 or 1000
 };
 [[nodiscard]] std::unique_ptr<benchmark> make_ycsb(const espalier::oltp::database_options& o,

@@ -76,8 +76,9 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
   std::uint64_t keys = 0;
   for (const benchmark::rows& r : b.expected_rows()) {
     const auto count = static_cast<double>(r.count);
-    forecast += count * static_cast<double>(held(sizeof(espalier::oltp::engine::stored_row)) +
-                                            held(engine.lock_bytes) + held(r.bytes));
+    espalier::oltp::engine::row_blocks(engine, r.bytes).for_each([&](const block& part) {
+      forecast += count * static_cast<double>(held(part.bytes));
+    });
     forecast += count * r.indexes * a_key;
     keys += r.count * r.indexes;
   }
@@ -122,6 +123,11 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
   m.loaded_bytes = b.database().row_usage().bytes_in_use + index_bytes;
   if (!engine.one_placement && keys != 0)
     m.bytes_per_key = static_cast<double>(index_bytes) / static_cast<double>(keys);
+
+  if (plan.inspected != nullptr) {
+    plan.progress(0.5, "look where the blocks lie");
+    m.layout = layout_of(b.database(), *plan.inspected);
+  }
 
   // Run.
   const espalier::oltp::transaction_counts before = b.database().counts();

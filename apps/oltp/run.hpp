@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/oltp/benchmark.hpp"
+#include "apps/oltp/layout.hpp"
 #include "espalier/measure/histogram.hpp"
 #include "espalier/measure/statistics.hpp"
 
@@ -23,6 +24,8 @@ struct run_plan {
   std::uint64_t each = 0;  ///< transactions of a thread, instead of seconds; 0: none
   std::uint64_t seed = 42;
   std::uint64_t memory_limit = 0;  ///< bytes; 0: three quarters of what is available
+  /// After the load, where the blocks lie in these caches. The database records its blocks then.
+  const hw::cache_geometry* inspected = nullptr;
   const std::atomic<bool>* interrupted = nullptr;
   /// Of this benchmark: what share is done, and what comes next.
   std::function<void(double done, const std::string& what)> progress;
@@ -51,8 +54,23 @@ struct measured {
   std::uint64_t row_bytes = 0;               ///< at the end
   std::optional<std::uint64_t> index_bytes;  ///< at the end; none where rows and indexes share a placement
   std::optional<double> bytes_per_key;       ///< of the indexes, after the load; none likewise
+  std::vector<kind_of_block> layout;         ///< after the load, where it was wanted
 
   [[nodiscard]] double throughput() const { return measure::median(per_second).value_or(0); }
+  /// Of the processor time of a transaction, what is spent in indexes, in waits for locks, and elsewhere; none where nothing was
+  /// sampled.
+  struct time_shares {
+    double index, waits, rest;
+  };
+  [[nodiscard]] std::optional<time_shares> shares_of_time() const {
+    if (counts.sampled_ticks == 0) return std::nullopt;
+    const auto of = [this](std::uint64_t ticks) {
+      return static_cast<double>(ticks) / static_cast<double>(counts.sampled_ticks);
+    };
+    const double in_index = of(counts.sampled_index_ticks);
+    const double waits = of(counts.sampled_wait_ticks);
+    return time_shares{in_index, waits, 1 - in_index - waits};
+  }
   /// Attempts that were repeated.
   [[nodiscard]] std::uint64_t lost_attempts() const {
     return counts.attempts() - counts.commits -

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -264,16 +266,33 @@ class tpcc final : public benchmark {
   /// Inserts rows in transactions of some dozens, in random order: in the order of the keys an unbalanced tree becomes a list.
   template <class Row, class Make>
   void insert_all(table<Row>& into, std::uint64_t n, const Make& make) {
+    add_all(n, make, [&](transaction& t, const Row& r) {
+      if (!t.insert(into, r)) throw std::logic_error("tpcc: two rows of " + into.name() + " have one key");
+    });
+  }
+  /// Of a table to which transactions only add rows, as far as DBx1000 has them.
+  template <class Row, class Make>
+  void add_to_log(table<Row>& to, std::uint64_t n, const Make& make) {
+    if (!chosen_.as_dbx) return insert_all(to, n, make);
+    add_all(n, make, [&](transaction& t, const Row& r) { t.append(to, r); });
+  }
+  template <class Row>
+  void add(transaction& t, table<Row>& to, const std::type_identity_t<Row>& r) {
+    if (chosen_.as_dbx)
+      t.append(to, r);
+    else
+      t.insert(to, r);
+  }
+  template <class Make, class Add>
+  void add_all(std::uint64_t n, const Make& make, const Add& add_one) {
+    using row = decltype(make(0));
     constexpr std::uint64_t at_once = 32;
     const measure::permutation shuffled(std::max<std::uint64_t>(n, 1), 7);
     for (std::uint64_t first = 0; first < n; first += at_once) {
-      std::vector<Row> some;
+      std::vector<row> some;
       for (std::uint64_t i = first; i < std::min(n, first + at_once); ++i) some.push_back(make(shuffled(i)));
       database_.transact([&](transaction& t) {
-        for (const Row& r : some) {
-          if (!t.insert(into, r))
-            throw std::logic_error("tpcc: two rows of " + into.name() + " have one key");
-        }
+        for (const row& r : some) add_one(t, r);
       });
     }
   }
@@ -342,7 +361,7 @@ class tpcc final : public benchmark {
       row.data = letters(r, 300, 500);
       return row;
     });
-    insert_all(histories_, n, [&](std::uint64_t i) {
+    add_to_log(histories_, n, [&](std::uint64_t i) {
       history row{};
       row.id = measure::mix64(packed({{0, 16}, {w, 16}, {d, 4}, {i, 28}}));
       row.c_w_id = row.w_id = w;
@@ -356,7 +375,7 @@ class tpcc final : public benchmark {
     const measure::permutation order_of(n, w * districts + d);
     const std::uint32_t delivered = n - n * 3 / 10;
     std::vector<std::uint32_t> lines(n);
-    insert_all(orders_, n, [&](std::uint64_t i) {
+    add_to_log(orders_, n, [&](std::uint64_t i) {
       order row{};
       row.w_id = w;
       row.d_id = d;
@@ -371,7 +390,7 @@ class tpcc final : public benchmark {
     const measure::permutation shuffled(n, 8);
     for (std::uint32_t i = 0; i < n; ++i) {
       const auto o = static_cast<std::uint32_t>(shuffled(i));
-      insert_all(lines_, lines[o], [&](std::uint64_t line) {
+      add_to_log(lines_, lines[o], [&](std::uint64_t line) {
         order_line row{};
         row.w_id = row.supply_w_id = w;
         row.d_id = d;
@@ -385,7 +404,7 @@ class tpcc final : public benchmark {
         return row;
       });
     }
-    insert_all(new_orders_, n - delivered, [&](std::uint64_t i) {
+    add_to_log(new_orders_, n - delivered, [&](std::uint64_t i) {
       return new_order{w, d, delivered + static_cast<std::uint32_t>(i) + 1};
     });
   }
@@ -553,6 +572,13 @@ class tpcc::terminal final : public client {
     return row;
   }
 
+  template <class Row>
+  void find_all(transaction& t, const table<Row>& in, std::span<const std::uint64_t> keys,
+                std::span<found_row<std::type_identity_t<Row>>> rows, intent i) {
+    if (!all_.chosen_.as_dbx) return t.find_batch<Row>(in, keys, rows, i);
+    for (std::size_t n = 0; n < keys.size(); ++n) rows[n] = t.find(in, keys[n], i);
+  }
+
   /// New-Order (2.4).
   void enter_order(transaction& t) {
     std::array<found_row<item>, most_lines> items;
@@ -566,13 +592,13 @@ class tpcc::terminal final : public client {
     const auto buyer = expect(t.find(all_.customers_, key(w_, d_, c_)));
     bool local = true;
     for (const line& l : lines_) local &= l.supply == w_;
-    t.insert(all_.orders_, {w_, d_, o, c_, 0, static_cast<std::uint32_t>(n), local ? 1U : 0U, now_});
-    t.insert(all_.new_orders_, {w_, d_, o});
+    all_.add(t, all_.orders_, {w_, d_, o, c_, 0, static_cast<std::uint32_t>(n), local ? 1U : 0U, now_});
+    all_.add(t, all_.new_orders_, {w_, d_, o});
     for (std::size_t i = 0; i < n; ++i) keys[i] = lines_[i].item;
-    t.find_batch<item>(all_.items_, std::span(keys).first(n), items);
+    find_all<item>(t, all_.items_, std::span(keys).first(n), items, intent::read);
     if (!items[n - 1] && lines_.back().item > all_.chosen_.items) t.roll_back();
     for (std::size_t i = 0; i < n; ++i) keys[i] = stock_key(lines_[i].supply, lines_[i].item);
-    t.find_batch<stock>(all_.stocks_, std::span(keys).first(n), stocks, intent::write);
+    find_all<stock>(t, all_.stocks_, std::span(keys).first(n), stocks, intent::write);
     std::int64_t total = 0;
     for (std::size_t i = 0; i < n; ++i) {
       const line& l = lines_[i];
@@ -595,7 +621,7 @@ class tpcc::terminal final : public client {
       row.amount = l.quantity * expect(items[i])->price;
       row.dist_info = stocks[i]->dist[d_ - 1];
       total += row.amount;
-      t.insert(all_.lines_, row);
+      all_.add(t, all_.lines_, row);
     }
     total_ = total * (10'000 - buyer->discount) / 10'000 * (10'000 + home->tax + here->tax) / 10'000;
   }
@@ -634,7 +660,7 @@ class tpcc::terminal final : public client {
     std::string both(w_name.view());
     both.append("    ").append(d_name.view());
     row.data = both;
-    t.insert(all_.histories_, row);
+    all_.add(t, all_.histories_, row);
   }
 
   /// Order-Status (2.6).

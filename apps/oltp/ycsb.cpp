@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -189,10 +190,7 @@ class ycsb<FieldBytes>::session final : public client {
     at_ = draws_.next(all_.order_.committed());
     field_ = random_.below(fields);
     if (kind_ == 3) length_ = 1 + random_.below(most_scanned);
-    if (kind_ == 5) {
-      for (access& a : accesses_)
-        a = {key_of(draws_.next()), random_.below(fields), random_.below(100) >= all_.chosen_.reads};
-    }
+    if (kind_ == 5) draw_accesses();
     return kind_;
   }
   bool run() override {
@@ -214,7 +212,7 @@ class ycsb<FieldBytes>::session final : public client {
           return;
         }
         default:
-          return several(t);
+          return all_.chosen_.batches ? in_batches(t) : one_by_one(t);
       }
     });
     if (!found_) all_.missed_.fetch_add(1, std::memory_order_relaxed);
@@ -223,7 +221,7 @@ class ycsb<FieldBytes>::session final : public client {
 
  private:
   struct access {
-    std::uint64_t key;
+    std::uint64_t row, key;
     std::size_t field;
     bool writes;
   };
@@ -248,7 +246,31 @@ class ycsb<FieldBytes>::session final : public client {
     if (reads) expect_whole(*r);
     t.update(r, [f](row_type& row) { row.write(f, row.version[f] + 1); });
   }
-  void several(transaction& t) {
+  /// Of different rows, as far as there are so many: for one that was drawn already comes the next.
+  void draw_accesses() {
+    for (auto a = accesses_.begin(); a != accesses_.end(); ++a) {
+      std::uint64_t n = draws_.next();
+      const auto is_drawn = [&] {
+        return std::any_of(accesses_.begin(), a, [&](const access& b) { return b.row == n; });
+      };
+      for (std::uint64_t steps = 0; steps < all_.chosen_.rows && is_drawn(); ++steps)
+        n = (n + 1) % all_.chosen_.rows;
+      *a = {n, key_of(n), random_.below(fields), random_.below(100) >= all_.chosen_.reads};
+    }
+  }
+  void use(transaction& t, const access& a, const found_row<row_type>& r) {
+    if (!r) throw std::logic_error("ycsb: a row is missing");
+    if (a.writes)
+      t.update(r, [&](row_type& row) { row.write(a.field, row.version[a.field] + 1); });
+    else
+      sum_ += r->field[a.field].front();
+  }
+  /// One after the other, as in the study.
+  void one_by_one(transaction& t) {
+    for (const access& a : accesses_)
+      use(t, a, t.find(all_.rows_, a.key, a.writes ? intent::write : intent::read));
+  }
+  void in_batches(transaction& t) {
     constexpr std::size_t most = together_most;
     std::array<std::uint64_t, most> keys{};
     std::array<found_row<row_type>, most> found;
@@ -261,13 +283,7 @@ class ycsb<FieldBytes>::session final : public client {
                              writes ? intent::write : intent::read);
       n = 0;
       for (const access& a : accesses_) {
-        if (a.writes != writes || n == most) continue;
-        const auto& r = found[n++];
-        if (!r) throw std::logic_error("ycsb: a row is missing");
-        if (writes)
-          t.update(r, [&](row_type& row) { row.write(a.field, row.version[a.field] + 1); });
-        else
-          sum_ += r->field[a.field].front();
+        if (a.writes == writes && n < most) use(t, a, found[n++]);
       }
     }
   }

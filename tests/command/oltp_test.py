@@ -75,6 +75,42 @@ class Oltp(Case):
         self.assertIn("unavailable", done.stdout, "rows and indexes share a placement")
         self.assertIn("12 of 12 hold", done.stdout)
 
+    def layout(self, *arguments: str) -> dict:
+        self.ended(0, "oltp", "--workload", "ycsb-atc", "--rows-as", "dbx", "--rows", "6000", "--threads", "1",
+                   "--transactions-each", "50", "--inspect", "haswell", "--out", "o", *arguments)
+        run, = json.loads((self.folder / "o/oltp.json").read_text())["benchmarks"]
+        self.assertTrue(all(run["conditions"].values()))
+        return run["layout"]
+
+    def test_rows_of_the_study_and_nodes_of_their_size_class_lie_in_a_third_of_the_sets(self) -> None:
+        shared = self.layout("--index", "occ_avl", "--placement", "chunked_heap")
+        self.assertEqual(set(shared), {"row", "data", "lock", "lock wrapper", "value", "node"})
+        self.assertTrue(all(kind["blocks"] == 6000 for kind in shared.values()))
+        for kind in ("row", "lock wrapper", "node"):
+            self.assertAlmostEqual(shared[kind]["unused_l2"], 0.6719, 3)
+        self.assertGreater(shared["node"]["runs"], 5)
+        own = self.layout("--index", "occ_avl", "--row-placement", "chunked_heap")["node"]
+        self.assertEqual(own["unused_l2"], 0)
+        self.assertLess(own["runs"], shared["node"]["runs"])
+        # With two nodes an insert there is no such pattern. Routers and leaves are nodes.
+        two = self.layout("--index", "ticket/published", "--placement", "chunked_heap")["node"]
+        self.assertEqual(two["blocks"], 2 * 6000 - 1)
+        self.assertLess(two["unused_l2"], 0.05)
+
+    def test_tpcc_as_dbx1000_has_it(self) -> None:
+        done = self.ended(0, *TPCC, "--tpcc-as", "dbx", "--index", "ticket/published", "--cc", "all", "--rows-as", "dbx",
+                          "--details")
+        self.assertEqual(done.stderr, "", "inserted keys make no list of a tree")
+        self.assertEqual(done.stdout.count("conditions: 12 of 12 hold"), 3)
+        self.assertNotRegex(done.stdout, "delivery|order-status|stock-level")
+
+    def test_a_transaction_of_the_study_has_different_rows(self) -> None:
+        # All of 16 rows, of which nearly all draws are the same one; and no more than there are.
+        for rows in ("16", "3"):
+            done = self.ended(0, "oltp", "--workload", "ycsb-atc", "--rows", rows, "--theta", "20", "--threads", "1",
+                              "--transactions-each", "20", "--look-ups", "batch" if rows == "3" else "single")
+            self.assertIn("conditions: 3 of 3 hold", done.stdout)
+
     def test_indexes_that_are_slow_by_design_are_named(self) -> None:
         done = self.ended(0, *YCSB, "--workload", "ycsb-a", "--index", "locked_map,ordered_map,partitioned")
         self.assertTrue(done.stderr.startswith("slow by design: locked_map, partitioned; "), done.stderr)
@@ -89,7 +125,14 @@ class Oltp(Case):
             ("--workload", "ycsb-a", "--warehouses", "2"): "has no effect on ycsb-a",
             ("--workload", "ycsb-a", "--accesses", "2"): "has no effect on ycsb-a",
             ("--cardinalities", "big"): "whole or small", ("--transactions", "pay"): "payment",
-            ("--row-locks", "64"): "48 or 192", ("--placement", "heap"): "shared_heap",
+            ("--row-locks", "64"): "48 or 192", ("--rows-as", "three"): "plain or dbx",
+            ("--tpcc-as", "own"): "standard or dbx", ("--tpcc-as", "dbx", "--transactions", "delivery"): "new-order",
+            ("--workload", "ycsb-a", "--tpcc-as", "dbx"): "has no effect on ycsb-a",
+            ("--workload", "ycsb-a", "--look-ups", "single"): "has no effect on ycsb-a",
+            ("--workload", "ycsb-atc", "--look-ups", "two"): "single or batch", ("--inspect", "pdp11"): "haswell",
+            ("--placement", "segregated", "--row-placement", "segregated"): "has no effect with",
+            ("--index", "ticket/publishd"): "did you mean 'ticket",
+            ("--placement", "heap"): "shared_heap",
             ("--placement", "segregated", "--index-placement", "segregated"): "has no effect with",
             ("--time", "1", "--transactions-each", "5"): "has no effect with",
             ("--runs", "2", "--transactions-each", "5"): "has no effect with"})
