@@ -56,6 +56,11 @@ void spend(std::uint64_t cycles) noexcept {
   if (scope.running() != nullptr) scope.running()->spend(cycles);
 }
 
+unsigned count_in(unsigned part) noexcept {
+  const own_code scope;
+  return scope.running() != nullptr ? scope.running()->count_in(part) : 0;
+}
+
 }  // namespace espalier::sim
 
 namespace espalier::hw {

@@ -37,6 +37,8 @@ class world {
   virtual void wait(bool long_wait) = 0;
   /// The running fiber computes, without an access to memory.
   virtual void spend(std::uint64_t /*cycles*/) {}
+  /// The running fiber is in another part of the program (sim/runtime/spend.hpp). Returns the former one.
+  virtual unsigned count_in(unsigned /*part*/) { return 0; }
   /// The running fiber sleeps until another fiber calls wake_sleepers() for the word. It may return earlier.
   virtual void sleep_on(const void* /*word*/) { wait(true); }
   /// Wakes one fiber that sleeps on the word, or all.

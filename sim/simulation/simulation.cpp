@@ -60,7 +60,8 @@ simulation::simulation(const machine_spec& spec, unsigned threads, pinning order
       hardware_thread_(chosen_threads(spec, threads, order)),
       queue_(threads),
       clock_(threads, 0),
-      spins_(threads) {
+      spins_(threads),
+      parts_(threads) {
   memory = &heap_;
   heap_.reset(heap::policy::plain);
   if (spec.transactions) {
@@ -120,10 +121,12 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
   std::vector<counts> before_phase;
   for (unsigned i = 0; i < threads(); ++i) {
     before_phase.push_back(machine_.of(hardware_thread_[i]));
+    parts_[i] = {0, before_phase.back()};
     clock_[i] = start;
     spins_[i] = {};
     queue_.set(i, clock_queue::rank_of(start, i));
   }
+  by_part_ = {};
   timed_ = true;
   transactions_.restart();
   run_fibers(code, take_next());
@@ -132,8 +135,10 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
   result.transactions = transactions_.counts();
   for (unsigned i = 0; i < threads(); ++i) {
     result.by_thread.push_back(machine_.of(hardware_thread_[i]) - before_phase[i]);
+    by_part_[parts_[i].number] += machine_.of(hardware_thread_[i]) - parts_[i].before;
     result.cycles = std::max(result.cycles, clock_[i] - start);
   }
+  result.by_part = by_part_;
   return result;
 }
 
@@ -277,10 +282,12 @@ void simulation::before(const access& a) {
   } else {
     for (std::uint64_t l = line; l <= last_line; ++l) spins_[me].note(l);
   }
+  const counts earlier = observer_ ? machine_.of(hardware) : counts{};
   const std::uint64_t asked = clock - travelled + machine_.work(hardware, clock - travelled, work_per_access);
   clock =
       std::max(clock, asked + machine_.access(hardware, asked, *where, a.bytes, touch_of(a.kind),
                                               spec().overlaps_loads ? value_of(a) : load_window::no_address));
+  if (observer_) observer_(me, a, machine_.of(hardware) - earlier);
   if (transactional != nullptr && !machine_.displaced().empty()) abort_displaced();
 }
 
@@ -329,6 +336,18 @@ void simulation::wait(bool long_wait) {
 
 void simulation::spend(std::uint64_t cycles) {
   if (timed_) clock_[fibers_.current()] += cycles;
+}
+
+unsigned simulation::count_in(unsigned part) {
+  const unsigned me = fibers_.current();
+  part_of_program& now = parts_[me];
+  const unsigned former = now.number;
+  now.number = part;
+  if (!timed_) return former;
+  const counts& all = machine_.of(hardware_thread_[me]);
+  by_part_[former] += all - now.before;
+  now.before = all;
+  return former;
 }
 
 void simulation::sleep_on(const void* word) {

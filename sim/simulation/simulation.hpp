@@ -11,6 +11,7 @@
 #include "sim/machine/machine_spec.hpp"
 #include "sim/memory/heap.hpp"
 #include "sim/runtime/fibers.hpp"
+#include "sim/runtime/spend.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/transactions/transaction_counts.hpp"
 #include "sim/transactions/transactions.hpp"
@@ -54,6 +55,8 @@ class clock_queue {
 /// The result of a phase of a simulation.
 struct phase_result {
   std::vector<counts> by_thread;
+  /// Of all threads together, by the part of the program (sim/runtime/spend.hpp).
+  std::array<counts, most_parts> by_part;
   /// In cycles of the core, from the start of the phase, which all threads share, to the end of the last thread.
   std::uint64_t cycles = 0;
   /// All 0 on a machine without transactions.
@@ -86,6 +89,11 @@ class simulation final : public world {
   /// Every thread runs the code, all starting at the same moment.
   phase_result run(const std::function<void(unsigned)>& code);
 
+  /// Is told of each access that takes time, after it: its thread, its address in the program, and what it has counted. It must
+  /// not call the simulation.
+  using access_observer = std::function<void(unsigned thread, const access& a, const counts& of_it)>;
+  void observe(access_observer told) { observer_ = std::move(told); }
+
   /// Whether the machine's system grants requests for huge pages. Initially it does.
   void set_huge_pages(bool given) noexcept { huge_pages_ = given; }
 
@@ -104,6 +112,7 @@ class simulation final : public world {
   void wait(bool long_wait) override;
   /// As a loop that reads a clock: another thread of the core does not make it longer.
   void spend(std::uint64_t cycles) override;
+  unsigned count_in(unsigned part) override;
   void sleep_on(const void* word) override;
   void wake_sleepers(const void* word, bool all) override;
   [[nodiscard]] std::optional<unsigned> cpu() const noexcept override {
@@ -161,6 +170,14 @@ class simulation final : public world {
   clock_queue::rank others_ = clock_queue::never;
   std::uint64_t moments_ = 0;
   std::vector<spin> spins_;
+  /// A thread's part of the program, and its counts when that began.
+  struct part_of_program {
+    unsigned number = 0;
+    counts before{};
+  };
+  std::vector<part_of_program> parts_;
+  std::array<counts, most_parts> by_part_;
+  access_observer observer_;
   std::vector<unsigned> sleepers_;
   /// The threads in sleep_on(), the earliest first: they are in neither the queue nor sleepers_.
   struct blocked {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -279,6 +280,43 @@ struct alignas(sim::line_bytes) two_records {
 };
 
 /// Annotations made before the first phase still hold in the second.
+TEST(simulation, counts_of_parts_add_up_and_accesses_are_told) {
+  simulation s(tiny_spec(), 2);
+  in_simulation<std::array<padded_word, 8>> words(s);
+  std::vector<std::pair<unsigned, std::uintptr_t>> told;
+  sim::counts of_told;
+  s.observe([&](unsigned thread, const sim::access& a, const sim::counts& c) {
+    told.emplace_back(thread, a.address);
+    of_told += c;
+  });
+  const auto in_parts = [&](unsigned thread) {
+    (*words)[thread].value.load();
+    const unsigned former = sim::count_in(1);
+    if (former != 0) std::abort();
+    for (unsigned n = 2; n < 5; ++n) (*words)[n + thread].value.load();
+    if (sim::count_in(former) != 1) std::abort();
+    (*words)[thread].value.load();
+  };
+  s.without_time(in_parts);
+  EXPECT_TRUE(told.empty()) << "no time";
+  for (int phase = 0; phase < 2; ++phase) {
+    told.clear();
+    of_told = {};
+    const phase_result r = s.run(in_parts);
+    EXPECT_EQ(r.by_part[0] + r.by_part[1], r.total());
+    EXPECT_EQ(r.by_part[1].reads, 6U) << "of both threads, in this phase alone";
+    EXPECT_EQ(of_told.accesses, r.total().accesses);
+    EXPECT_EQ(of_told.stall_cycles, r.total().stall_cycles);
+    EXPECT_EQ(told.size(), r.total().accesses);
+    EXPECT_EQ(std::count(told.begin(), told.end(),
+                         std::pair(1U, reinterpret_cast<std::uintptr_t>(&(*words)[1].value))),
+              2);
+  }
+  s.observe({});
+  s.run(in_parts);
+  EXPECT_EQ(of_told.accesses, told.size()) << "no longer";
+}
+
 TEST(simulation, records_are_records_in_every_phase) {
   simulation s(sim::preset("i7_4770"), 2);
   in_simulation<two_records> words(s);
