@@ -22,9 +22,11 @@ struct kind_of_block {
   /// Pages of 4 KiB with such blocks, and runs of such pages that follow one another.
   std::uint64_t pages = 0, runs = 0;
   std::uint64_t huge_pages = 0;  ///< of 2 MiB with such blocks
+  /// The first of the pages of 4 KiB in the order of addresses, counted from the first one.
+  std::vector<std::uint64_t> first_pages{};
 };
 
-/// What a block of a role is called in a database.
+/// What a block of a role is called in a database. A leaf is a node, too.
 [[nodiscard]] std::string_view name_of(memory_role role, espalier::oltp::row_form rows);
 
 /// Calls visit(address, bytes, role) for each block in use, in no order. The database records its blocks.

@@ -21,6 +21,7 @@ bool add_published() {
 
 }  // namespace espalier::app::db
 
+#undef ESPALIER_CATALOG_UNIT
 #define ESPALIER_CATALOG_UNIT(algorithm)                                                                \
   namespace {                                                                                           \
   [[maybe_unused]] const bool added = espalier::app::db::add_published<espalier::catalog::algorithm>(); \

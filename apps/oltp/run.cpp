@@ -65,9 +65,9 @@ struct work {
 
 }  // namespace
 
-measured measure_benchmark(benchmark& b, const run_plan& plan) {
-  measured m;
-  m.threads = plan.threads;
+run_session::run_session(benchmark& b, run_plan plan)
+    : runs_(b), plan_(std::move(plan)), pus_(hw::pin_order(hw::topology::system(), hw::pin_policy::cores)) {
+  m_.threads = plan_.threads;
   const espalier::oltp::database_options& engine = b.database().chosen();
 
   // Memory.
@@ -82,136 +82,147 @@ measured measure_benchmark(benchmark& b, const run_plan& plan) {
     forecast += count * r.indexes * a_key;
     keys += r.count * r.indexes;
   }
-  m.forecast_bytes = static_cast<std::uint64_t>(forecast);
-  const std::uint64_t limit = limit_of(plan);
-  if (m.forecast_bytes > limit)
+  m_.forecast_bytes = static_cast<std::uint64_t>(forecast);
+  limit_ = limit_of(plan_);
+  if (m_.forecast_bytes > limit_)
     throw std::runtime_error(
         fmt::format("the rows and indexes will take {} MB, more than the limit of {} MB; take fewer, or "
                     "raise --memory-limit",
-                    m.forecast_bytes / 1'000'000, limit / 1'000'000));
+                    m_.forecast_bytes / 1'000'000, limit_ / 1'000'000));
+  if (!load()) return;
+  // What the maps have retired is not of the load; the forecast does not have it either.
+  for (int n = 0; n < 4; ++n) b.database().collect();
+  const std::uint64_t index_bytes = b.database().index_usage().bytes_in_use;
+  m_.loaded_bytes = b.database().row_usage().bytes_in_use + index_bytes;
+  if (!engine.one_placement && keys != 0)
+    m_.bytes_per_key = static_cast<double>(index_bytes) / static_cast<double>(keys);
+  if (plan_.inspected != nullptr) {
+    plan_.progress(0.5, "look where the blocks lie");
+    m_.layout = layout_of(b.database(), *plan_.inspected);
+  }
+  before_ = b.database().counts();
+  for (const std::string_view kind : b.kinds())
+    m_.kinds.push_back({std::string(kind), 0, 0, measure::histogram()});
+  for (unsigned i = 0; i < plan_.threads; ++i) clients_.push_back(b.connect(i, plan_.threads, plan_.seed));
+}
 
-  // Load.
-  const std::vector<unsigned> pus = hw::pin_order(hw::topology::system(), hw::pin_policy::cores);
+/// False if it was interrupted.
+bool run_session::load() {
   std::atomic<std::size_t> next_part{0};
-  const std::size_t parts = b.load_parts();
+  const std::size_t parts = runs_.load_parts();
   const unsigned loaders =
-      static_cast<unsigned>(std::min<std::size_t>(parts, std::max<std::size_t>(plan.threads, 1)));
+      static_cast<unsigned>(std::min<std::size_t>(parts, std::max<std::size_t>(plan_.threads, 1)));
   std::atomic<unsigned> loading{loaders};
   static_cast<void>(measure::run_team(
-      loaders, pus,
+      loaders, pus_,
       [&](unsigned, const std::function<void()>& ready) {
         struct leaving {
           std::atomic<unsigned>& left;
           ~leaving() { --left; }
         } const at_end{loading};
         ready();
-        for (std::size_t part = next_part++; part < parts && !is_set(plan.interrupted); part = next_part++)
-          b.load(part);
+        for (std::size_t part = next_part++; part < parts && !is_set(plan_.interrupted); part = next_part++)
+          runs_.load(part);
       },
       [&] {
         while (loading.load() != 0) {
-          plan.progress(
+          plan_.progress(
               0.5 * static_cast<double>(std::min(next_part.load(), parts)) / static_cast<double>(parts),
-              fmt::format("load, {} MB expected", m.forecast_bytes / 1'000'000));
+              fmt::format("load, {} MB expected", m_.forecast_bytes / 1'000'000));
           std::this_thread::sleep_for(std::chrono::milliseconds(20));
         }
       }));
-  if (is_set(plan.interrupted)) return m;
-  // What the maps have retired is not of the load; the forecast does not have it either.
-  for (int n = 0; n < 4; ++n) b.database().collect();
-  const std::uint64_t index_bytes = b.database().index_usage().bytes_in_use;
-  m.loaded_bytes = b.database().row_usage().bytes_in_use + index_bytes;
-  if (!engine.one_placement && keys != 0)
-    m.bytes_per_key = static_cast<double>(index_bytes) / static_cast<double>(keys);
+  return !is_set(plan_.interrupted);
+}
 
-  if (plan.inspected != nullptr) {
-    plan.progress(0.5, "look where the blocks lie");
-    m.layout = layout_of(b.database(), *plan.inspected);
-  }
-
-  // Run.
-  const espalier::oltp::transaction_counts before = b.database().counts();
-  for (const std::string_view kind : b.kinds())
-    m.kinds.push_back({std::string(kind), 0, 0, measure::histogram()});
-  std::vector<std::unique_ptr<client>> clients;
-  for (unsigned i = 0; i < plan.threads; ++i) clients.push_back(b.connect(i, plan.threads, plan.seed));
+void run_session::run() {
+  std::atomic<bool> stop{false};
+  std::atomic<unsigned> running{plan_.threads};
+  std::vector<work> works(plan_.threads);
+  const double ns = measure::run_team(
+      plan_.threads, pus_,
+      [&](unsigned index, const std::function<void()>& ready) {
+        struct leaving {
+          std::atomic<unsigned>& left;
+          ~leaving() { --left; }
+        } const at_end{running};
+        client& c = *clients_[index];
+        work mine;
+        for (const kind_result& k : m_.kinds) mine.kinds.push_back({k.name, 0, 0, measure::histogram()});
+        ready();
+        const std::uint64_t begin = hw::thread_cpu_ns();
+        while (!stop.load(std::memory_order_relaxed)) {
+          const std::size_t kind = c.draw();
+          const std::uint64_t from = hw::tsc_now();
+          const bool committed = c.run();
+          mine.kinds[kind].latency.record(static_cast<std::uint64_t>(hw::tsc_to_ns(hw::tsc_now() - from)));
+          ++(committed ? mine.kinds[kind].committed : mine.kinds[kind].rolled_back);
+          if (++mine.done == plan_.each) stop.store(true, std::memory_order_relaxed);
+        }
+        mine.cpu_ns = static_cast<double>(hw::thread_cpu_ns() - begin);
+        works[index] = std::move(mine);
+      },
+      [&] {
+        const auto from = std::chrono::steady_clock::now();
+        const std::chrono::duration<double> length(plan_.seconds);
+        while (running.load() != 0 && !stop.load()) {
+          const std::chrono::duration<double> past = std::chrono::steady_clock::now() - from;
+          if (plan_.each == 0 && past >= length) break;
+          if (is_set(plan_.interrupted)) break;
+          if (bytes_now(runs_.database()) > limit_) {
+            m_.stopped_because = fmt::format("rows and indexes take more than {} MB", limit_ / 1'000'000);
+            break;
+          }
+          plan_.progress(0.5 + 0.5 * (runs_done_ + std::min(past / length, 0.99)) / plan_.runs,
+                         fmt::format("run {} of {}", runs_done_ + 1, plan_.runs));
+          std::this_thread::sleep_for(
+              std::min<std::chrono::duration<double>>(std::chrono::milliseconds(20), length / 4));
+        }
+        stop = true;
+      });
+  std::uint64_t of_run = 0;
   double cpu_ns = 0;
-  std::uint64_t done = 0;
-  for (unsigned run = 0; run < plan.runs && !is_set(plan.interrupted) && m.stopped_because.empty(); ++run) {
-    std::atomic<bool> stop{false};
-    std::atomic<unsigned> running{plan.threads};
-    std::vector<work> works(plan.threads);
-    const double ns = measure::run_team(
-        plan.threads, pus,
-        [&](unsigned index, const std::function<void()>& ready) {
-          struct leaving {
-            std::atomic<unsigned>& left;
-            ~leaving() { --left; }
-          } const at_end{running};
-          client& c = *clients[index];
-          work mine;
-          for (const kind_result& k : m.kinds) mine.kinds.push_back({k.name, 0, 0, measure::histogram()});
-          ready();
-          const std::uint64_t begin = hw::thread_cpu_ns();
-          while (!stop.load(std::memory_order_relaxed)) {
-            const std::size_t kind = c.draw();
-            const std::uint64_t from = hw::tsc_now();
-            const bool committed = c.run();
-            mine.kinds[kind].latency.record(static_cast<std::uint64_t>(hw::tsc_to_ns(hw::tsc_now() - from)));
-            ++(committed ? mine.kinds[kind].committed : mine.kinds[kind].rolled_back);
-            if (++mine.done == plan.each) stop.store(true, std::memory_order_relaxed);
-          }
-          mine.cpu_ns = static_cast<double>(hw::thread_cpu_ns() - begin);
-          works[index] = std::move(mine);
-        },
-        [&] {
-          const auto from = std::chrono::steady_clock::now();
-          const std::chrono::duration<double> length(plan.seconds);
-          while (running.load() != 0 && !stop.load()) {
-            const std::chrono::duration<double> past = std::chrono::steady_clock::now() - from;
-            if (plan.each == 0 && past >= length) break;
-            if (is_set(plan.interrupted)) break;
-            if (bytes_now(b.database()) > limit) {
-              m.stopped_because = fmt::format("rows and indexes take more than {} MB", limit / 1'000'000);
-              break;
-            }
-            plan.progress(0.5 + 0.5 * (run + std::min(past / length, 0.99)) / plan.runs,
-                          fmt::format("run {} of {}", run + 1, plan.runs));
-            std::this_thread::sleep_for(
-                std::min<std::chrono::duration<double>>(std::chrono::milliseconds(20), length / 4));
-          }
-          stop = true;
-        });
-    std::uint64_t of_run = 0;
-    for (const work& w : works) {
-      for (std::size_t k = 0; k < w.kinds.size(); ++k) {
-        m.kinds[k].committed += w.kinds[k].committed;
-        m.kinds[k].rolled_back += w.kinds[k].rolled_back;
-        m.kinds[k].latency.merge(w.kinds[k].latency);
-      }
-      of_run += w.done;
-      cpu_ns += w.cpu_ns;
+  for (const work& w : works) {
+    for (std::size_t k = 0; k < w.kinds.size(); ++k) {
+      m_.kinds[k].committed += w.kinds[k].committed;
+      m_.kinds[k].rolled_back += w.kinds[k].rolled_back;
+      m_.kinds[k].latency.merge(w.kinds[k].latency);
     }
-    done += of_run;
-    m.per_second.push_back(static_cast<double>(of_run) * 1e9 / std::max(ns, 1.0));
+    of_run += w.done;
+    cpu_ns += w.cpu_ns;
   }
-  m.cpu_us_each = done == 0 ? 0 : cpu_ns / 1000 / static_cast<double>(done);
-  m.counts = b.database().counts();
-  m.counts -= before;
+  done_ += of_run;
+  cpu_ns_ += cpu_ns;
+  ++runs_done_;
+  m_.cpu_us.push_back(of_run == 0 ? 0 : cpu_ns / 1000 / static_cast<double>(of_run));
+  m_.per_second.push_back(static_cast<double>(of_run) * 1e9 / std::max(ns, 1.0));
+}
 
-  // Check.
-  plan.progress(0.99, "check");
+measured run_session::finish() {
+  m_.cpu_us_each = done_ == 0 ? 0 : cpu_ns_ / 1000 / static_cast<double>(done_);
+  m_.counts = runs_.database().counts();
+  m_.counts -= before_;
+  plan_.progress(0.99, "check");
   std::vector<std::uint64_t> tallies;
-  for (const auto& c : clients) {
+  for (const auto& c : clients_) {
     const std::vector<std::uint64_t> one = c->tallies();
     tallies.resize(std::max(tallies.size(), one.size()));
     for (std::size_t i = 0; i < one.size(); ++i) tallies[i] += one[i];
   }
-  m.shares = b.shares(tallies);
-  m.conditions = b.check();
-  m.row_bytes = b.database().row_usage().bytes_in_use;
-  if (!engine.one_placement) m.index_bytes = b.database().index_usage().bytes_in_use;
-  return m;
+  m_.shares = runs_.shares(tallies);
+  m_.conditions = runs_.check();
+  m_.row_bytes = runs_.database().row_usage().bytes_in_use;
+  if (!runs_.database().chosen().one_placement) m_.index_bytes = runs_.database().index_usage().bytes_in_use;
+  return std::move(m_);
+}
+
+bool run_session::ends_early() const { return is_set(plan_.interrupted) || !m_.stopped_because.empty(); }
+
+measured measure_benchmark(benchmark& b, const run_plan& plan) {
+  run_session s(b, plan);
+  if (is_set(plan.interrupted)) return {};
+  for (unsigned run = 0; run < plan.runs && !s.ends_early(); ++run) s.run();
+  return s.finish();
 }
 
 }  // namespace espalier::app::db

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,6 +45,7 @@ struct measured {
   unsigned threads = 1;
   std::vector<double> per_second;  ///< of each run
   double cpu_us_each = 0;
+  std::vector<double> cpu_us;  ///< the same of each run
   std::vector<kind_result> kinds;
   espalier::oltp::transaction_counts counts;
   std::vector<condition> conditions;
@@ -76,6 +78,32 @@ struct measured {
     return counts.attempts() - counts.commits -
            counts.aborts[static_cast<std::size_t>(espalier::oltp::abort_reason::rolled_back)];
   }
+};
+
+/// A loaded benchmark, which runs as often as is asked: so several take turns.
+class run_session {
+ public:
+  /// Loads it. Throws std::runtime_error if the load would not fit the memory limit. After an interrupt there is nothing to run.
+  run_session(benchmark& b, run_plan plan);
+  void run();
+  /// Whether an interrupt or the memory limit has ended a run.
+  [[nodiscard]] bool ends_early() const;
+  /// Of all runs. Checks the database.
+  [[nodiscard]] measured finish();
+
+ private:
+  bool load();
+
+  benchmark& runs_;
+  run_plan plan_;
+  std::vector<unsigned> pus_;
+  measured m_;
+  std::uint64_t limit_ = 0;
+  std::vector<std::unique_ptr<client>> clients_;
+  espalier::oltp::transaction_counts before_;
+  unsigned runs_done_ = 0;
+  std::uint64_t done_ = 0;
+  double cpu_ns_ = 0;
 };
 
 /// Throws std::runtime_error if the load would not fit the memory limit.
