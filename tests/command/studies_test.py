@@ -382,6 +382,51 @@ class Eunomia(StudyCase):
             self.assertAlmostEqual(value, sum(cause["points"][index][1] for cause in causes))
 
 
+class Oltp(StudyCase):
+    """ATC 2018, section 4: trees as the indexes of a database, with few rows."""
+
+    VERB = "simulate"
+    NAME = "oltp"
+    OPTIONS = ("--threads", "2", "--keys", "2000", "--operations", "100")
+
+    def row(self, index: str, where: str, locks: int = 192) -> dict:
+        return {b["name"]: b for b in self.results["benchmarks"]}[f"oltp/{index} in YCSB, {where}, locks of {locks} bytes"]
+
+    def test_each_figure_has_a_page_and_each_database_one_entry(self) -> None:
+        pages = ("figure-1b", "figure-5", "figures-6-and-7", "section-4-3-1", "section-4-3-2", "section-4-3-3", "figure-8",
+                 "figure-9")
+        self.assertEqual([figure["id"] for figure in self.results["study"]["figures"]], list(pages))
+        self.assertEqual(study_files(self.out), {"oltp.json", "index.html", *(f"{page}.html" for page in pages)})
+        names = [b["name"] for b in self.results["benchmarks"]]
+        self.assertEqual(len(names), len(set(names)))
+        for figure in self.results["study"]["figures"]:
+            self.assertEqual(figure["missing"], [])
+            for finding in figure["findings"]:
+                self.assertNotEqual(finding["verdict"], "not measurable here", finding)
+
+    def test_chunks_of_nodes_follow_each_other_where_these_have_memory_of_their_own(self) -> None:
+        chunks = self.results["study"]["figures"][2]["charts"][-1]
+        together, apart = ([int(y) for _, y in curve["points"]] for curve in chunks["series"])
+        self.assertEqual(apart, list(range(len(apart))))
+        self.assertGreater(len(apart), 20)
+        self.assertGreaterEqual(len(together), 2 * len(apart), "a third of each chunk has nodes")  # of the first 64
+        self.assertGreater(together[-1], 2 * len(together))
+
+    def test_the_index_is_a_part_of_all(self) -> None:
+        for b in self.results["benchmarks"]:
+            if "YCSB" in b["name"]:
+                self.assertLess(0, b["index_stall_cycles"])
+                self.assertLess(b["index_stall_cycles"], b["counts"]["stall_cycles"])
+                self.assertLess(b["index_cycles"], b["counts"]["cycles"])
+
+    def test_padded_locks_share_no_lines(self) -> None:
+        tree = "edge_int_lf/published"
+        self.assertGreater(self.row(tree, "segregated", 48)["false_lock_transfers"], 0)
+        for where in ("one heap", "segregated"):
+            self.assertEqual(self.row(tree, where, 192)["false_lock_transfers"], 0)
+            self.assertGreater(self.row(tree, where, 192)["true_lock_transfers"], 0.1)
+
+
 class Refusals(Case):
     def test_mistakes(self) -> None:
         self.refused_each("simulate", table={
@@ -395,6 +440,9 @@ class Refusals(Case):
             **{("--study", "dps", *arguments): word for arguments, word in {
                 ("--keys", "0"): "at least 1", ("--pin", "compact"): "--pin", ("--json", "r.json"): "--out",
                 ("--threads", "81"): "from 1 to 80"}.items()},
+            **{("--study", "oltp", *arguments): word for arguments, word in {
+                ("--keys", "999"): "at least 1000", ("--threads", "1,2"): "one number", ("--operations", "0"): "--operations",
+                ("--json", "r.json"): "--out"}.items()},
             **{("--study", "calibration", *arguments): word for arguments, word in {
                 ("--keys", "5"): "--keys", ("--json", "r.json"): "--out", ("--threads", "81"): "from 1 to 80"}.items()},
             **{("--study", "malloc-tsx", *arguments): word for arguments, word in {
@@ -431,7 +479,7 @@ class Repetition(StudiesTest):
         if shutil.which("setarch") is None or subprocess.run([*unrandomised, "true"], check=False,
                                                             capture_output=True).returncode != 0:
             unrandomised = ()  # not everywhere allowed
-        for study, *arguments in (("dps", "--threads", "12", "--keys", "256"),
+        for study, *arguments in (("dps", "--threads", "12", "--keys", "256"), ("oltp", "--threads", "2", "--keys", "1000"),
                                   ("malloc-tsx", "--sizes", "496", "--keys", "100")):
             with self.subTest(study):
                 # Whoever starts it has set other variables: stacks begin elsewhere.

@@ -18,7 +18,7 @@
 namespace espalier::detail {
 
 template <class Map>
-class any_map_of final : public catalog::erased_map_of<Map, catalog::number_codec<>, any_map::held> {
+class any_map_of : public catalog::erased_map_of<Map, catalog::number_codec<>, any_map::held> {
   using key = catalog::key;
   using value = catalog::value;
   using base = catalog::erased_map_of<Map, catalog::number_codec<>, any_map::held>;
