@@ -234,6 +234,8 @@ void declare(CLI::App& verb, simulate_options& o) {
       "--study", o.study, "NAME",
       "Run a study instead of the maps: atc18, calibration, dps, eunomia or malloc-tsx; an unknown "
       "name lists them with descriptions");
+  measurement.add_list("--figure", o.figures, "ID",
+                       "Of a study, only these figures, comma-separated; an unknown one lists them");
   measurement.add_list("--sizes", o.sizes, "BYTES",
                        "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx");
   measurement.add_flag("--calibrate", o.calibrate,

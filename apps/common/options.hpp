@@ -113,6 +113,7 @@ struct simulate_options : map_options, load_options, result_options {
   std::int64_t operations = 200'000;
   std::string pin = "cores";
   std::string study;
+  std::vector<std::string> figures;
   std::vector<std::int64_t> sizes;
   bool calibrate = false;
   bool wide = false;

@@ -103,6 +103,13 @@ _espalier() {{
     --study)
       words='atc18 dps eunomia malloc-speed malloc-tsx'
       [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 dps eunomia malloc-tsx' ;;
+    --figure)
+      local study=''
+      for ((i = 2; i < COMP_CWORD - 1; ++i)); do
+        [[ ${{COMP_WORDS[i]}} == --study ]] && study=${{COMP_WORDS[i+1]}}
+      done
+      [[ -n $study ]] && words=$("${{COMP_WORDS[0]}}" simulate --study "$study" --figure '?' 2>&1 |
+        sed -n 's/.*which has //; s/,//gp') ;;
     {of_files})
       _espalier_files
       return ;;

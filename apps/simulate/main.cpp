@@ -149,6 +149,7 @@ int run_study(const simulate_options& o, const CLI::App& parser) {
   s.operations = static_cast<std::uint64_t>(o.operations);
   s.keys = o.keys;
   s.sizes = o.sizes;
+  s.figures = o.figures;
   if (s.given("--keys")) workload::check_room(o.keys, most_simulated_bytes_per_key);
   s.seed = o.seed;
   s.json = o.json;
@@ -167,6 +168,7 @@ int run(simulate_options o, const CLI::App& parser) {
   // All invalid requests are detected before the first operation.
   if (!o.study.empty()) return run_study(o, parser);
   app::check_effects(parser, {{{"--sizes"}, {"--study=malloc-tsx"}, {}},
+                              {{"--figure"}, {"--study"}, {}},
                               {{"--machine", "--pin"}, {}, {"--calibrate"}},
                               {{"--keys", "--order"}, {}, {"--keys-from"}},
                               {{"--report"}, {"--json", "--out"}, {}}});

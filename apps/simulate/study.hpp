@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -30,6 +31,8 @@ struct study_options {
   std::uint64_t keys = 0;
   /// Sizes of nodes; empty for those of the study.
   std::vector<std::int64_t> sizes;
+  /// Of --figure; empty for all.
+  std::vector<std::string> figures;
   std::uint64_t seed = 0;
   /// Files to write, and a folder, empty for none.
   std::string json;
@@ -43,6 +46,20 @@ struct study : app::named_study<std::function<int(const study_options&)>> {
   std::vector<std::string> machines;
 };
 using registered_study = app::registered<study>;
+
+/// Leaves the figures that --figure names. Throws usage_error with the names of all for an unknown one.
+template <class Figure>
+void leave_chosen(std::vector<Figure>& figures, const study_options& o) {
+  for (const std::string& id : o.figures) {
+    if (std::ranges::find(figures, id, &Figure::id) != figures.end()) continue;
+    std::string known;
+    for (const Figure& f : figures) known += (known.empty() ? "" : ", ") + f.id;
+    throw app::usage_error("--figure " + id + " is not of this study, which has " + known);
+  }
+  if (o.figures.empty()) return;
+  std::erase_if(figures,
+                [&](const Figure& f) { return std::ranges::find(o.figures, f.id) == o.figures.end(); });
+}
 
 /// Of a machine that has transactions. Throws usage_error for another.
 [[nodiscard]] const sim::transactional_spec& transactions_of(const sim::machine_spec& machine);

@@ -124,7 +124,7 @@ class Refusals(CommandTest):
                                ("inspect", "--pointers", "--map", "ticket"),
                                ("inspect", "--assert", "crossing<1%", "--model", "all"), ("run", "--stats", "--", "true"),
                                *([("simulate", "--sizes", "64"), ("simulate", "--pin", "cores", "--calibrate"),
-                                  ("simulate", "--machine", "this", "--calibrate"), ("simulate", "--wide", "--machines"),
+                                  ("simulate", "--figure", "skew"), ("simulate", "--machine", "this", "--calibrate"), ("simulate", "--wide", "--machines"),
                                   ("simulate", "--keys", "5", "--keys-from", "k")] if SIMULATOR else [])):
             with self.subTest((verb, *options)):
                 self.assertIn(f": {options[0]} has no effect with", self.refused(verb, *options))
@@ -210,6 +210,7 @@ class Help(CommandTest):
         if SIMULATOR:
             self.assertEqual(self.offered(str(COMMAND), "simulate", "--machine", "e"),
                              ["e7_4850", "e5_2650_htm", "emerald_rapids"])
+            self.assertEqual(self.offered(str(COMMAND), "simulate", "--study", "calibration", "--figure", "la"), ["latencies"])
 
 
 class Results(CommandTest):

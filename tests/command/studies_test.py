@@ -312,10 +312,12 @@ class Calibration(StudyCase):
         self.assertLessEqual(max(map(len, self.done.stdout.splitlines())), 120)
 
     def test_transactions_of_one_line_abort_where_threads_share_it(self) -> None:
-        self.ended(0, "simulate", "--study", "calibration", "--machine", "e5_2650_htm", "--threads", "1,4", "--operations",
-                   "200", "--out", "o")
-        rows = [row for row in json.loads((self.folder / "o" / "calibration.json").read_text())["benchmarks"]
-                if "transactions" in row["name"]]
+        done = self.ended(0, "simulate", "--study", "calibration", "--machine", "e5_2650_htm", "--threads", "1,4",
+                          "--operations", "200", "--figure", "transactions", "--out", "o")
+        results = json.loads((self.folder / "o" / "calibration.json").read_text())
+        self.assertEqual([figure["id"] for figure in results["study"]["figures"]], ["transactions"])
+        self.assertNotIn("latencies", done.stdout)
+        rows = results["benchmarks"]
         self.assertEqual([(row["name"].rsplit(", ")[-1], row["threads"], row["aborts"] > 0.5) for row in rows],
                          [("1 word", 1, False), ("1 word", 4, True), ("4 words", 4, False)])
 
@@ -436,7 +438,8 @@ class Refusals(Case):
                 ("--keys", "0"): "at least 1"}.items()},
             **{("--study", "eunomia", *arguments): word for arguments, word in {
                 ("--machine", "e7_4850"): "i7_4770", ("--threads", "21"): "from 1 to 20", ("--keys", "0"): "at least 1",
-                ("--json", "r.json"): "--out", ("--mix", "90/5/5"): "--mix"}.items()},
+                ("--json", "r.json"): "--out", ("--mix", "90/5/5"): "--mix",
+                ("--figure", "skew,nothing"): "--figure nothing is not of this study, which has skew, aborts"}.items()},
             **{("--study", "dps", *arguments): word for arguments, word in {
                 ("--keys", "0"): "at least 1", ("--pin", "compact"): "--pin", ("--json", "r.json"): "--out",
                 ("--threads", "81"): "from 1 to 80"}.items()},

@@ -58,9 +58,11 @@ std::string obstacle(const subject& s, const study_place& p) {
 
 class simulated_study {
  public:
-  explicit simulated_study(const study_options& o) : o_(o), places_(places_of(o)) {
+  explicit simulated_study(const study_options& o)
+      : o_(o), places_(places_of(o)), figures_(app::atc18::figures()) {
+    leave_chosen(figures_, o);
     if (o.given("--keys")) only_ = o.keys;
-    for (const figure& f : app::atc18::figures()) {
+    for (const figure& f : figures_) {
       for (const std::uint64_t keys : f.keys_or(only_)) {
         add_plan(keys);
         for (const auto& group : f.groups) {
@@ -77,7 +79,7 @@ class simulated_study {
 
   int run() {
     app::study_files files(o_.out, app::atc18::study_name);
-    for (const figure& f : app::atc18::figures()) {
+    for (const figure& f : figures_) {
       charted_figure shown{
           .id = f.id, .title = f.title, .summary = f.summary, .machine = places_.front().machine.name};
       shown.measured.emplace();
@@ -189,6 +191,7 @@ class simulated_study {
 
   const study_options& o_;
   std::vector<study_place> places_;
+  std::vector<figure> figures_;
   std::optional<std::uint64_t> only_;
   std::map<std::uint64_t, std::shared_ptr<const workload::workload_plan>> plans_;
   std::set<measured_key> needed_;
@@ -201,7 +204,7 @@ class simulated_study {
 const registered_study atc18{
     {{app::atc18::study_name,
       "ten search trees on the machines of the ATC 2018 study, figure by figure",
-      {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--out"},
+      {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--figure", "--out"},
       [](const study_options& o) { return simulated_study(o).run(); }},
      papers_machines}};
 

@@ -134,6 +134,7 @@ class simulated_calibration {
  public:
   explicit simulated_calibration(const study_options& o)
       : o_(o), pages_(app::calibration::pages_of(setting_of(o))) {
+    leave_chosen(pages_, o);
     for (const page& p : pages_) all_ += p.exercises.size();
   }
 
@@ -203,7 +204,7 @@ class simulated_calibration {
 
 const registered_study registered{{{app::calibration::study_name,
                                     "programs of a few lines, beside what is published of such machines",
-                                    {"--machine", "--threads", "--operations", "--seed", "--out"},
+                                    {"--machine", "--threads", "--operations", "--seed", "--figure", "--out"},
                                     [](const study_options& o) { return simulated_calibration(o).run(); }},
                                    {}}};
 

@@ -73,6 +73,7 @@ class simulated_eunomia {
  public:
   explicit simulated_eunomia(const study_options& o)
       : o_(o), where_(setting_of(o)), pages_(app::eunomia::pages_of(where_)) {
+    leave_chosen(pages_, o);
     for (const page& p : pages_) {
       for (const std::string& map : p.maps) {
         if (entry_of(map) == nullptr) continue;
@@ -162,7 +163,7 @@ class simulated_eunomia {
 const registered_study eunomia{
     {{app::eunomia::study_name,
       "B+trees under contention, page by page as in the paper on Eunomia",
-      {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--out"},
+      {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--figure", "--out"},
       [](const study_options& o) { return simulated_eunomia(o).run(); }},
      {app::eunomia::papers_machine}}};
 
