@@ -188,6 +188,20 @@ std::uint64_t machine::access(unsigned hardware_thread, std::uint64_t now, std::
   return cycles;
 }
 
+void machine::warm(unsigned hardware_thread, std::uint64_t address, unsigned bytes, bool write) {
+  require_inside(address, bytes);
+  caches_.clear_displaced();
+  if (bytes == 0) return;
+  thread_state& thread = threads_[hardware_thread];
+  for (std::uint32_t line = line_of(address); line <= line_of(address + bytes - 1); ++line) {
+    translate(thread, line);
+    if (caches_.hit_l1(thread.core, line, write)) continue;
+    caches_.access(
+        thread.core, line, write,
+        [&] { return pages_.home(std::uint64_t{line} * line_bytes, thread.socket); }, thread.count);
+  }
+}
+
 std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line,
                                   std::uint64_t bytes, touch kind, std::uint64_t value) {
   counts& c = thread.count;

@@ -213,6 +213,9 @@ class machine {
   std::uint64_t access(unsigned hardware_thread, std::uint64_t now, std::uint64_t address, unsigned bytes,
                        touch kind, std::uint64_t value = load_window::no_address);
 
+  /// Caches and TLBs as after such an access, in no time: nothing becomes busy. Counts what moves, but no access. Same errors.
+  void warm(unsigned hardware_thread, std::uint64_t address, unsigned bytes, bool write);
+
   /// The cycles until every line that the thread has loaded is there.
   std::uint64_t wait_for_loads(unsigned hardware_thread, std::uint64_t now);
 

@@ -116,6 +116,12 @@ void simulation::without_time(const std::function<void(unsigned)>& code) {
   run_fibers(code, 0);
 }
 
+void simulation::warm(const std::function<void(unsigned)>& code) {
+  warms_ = true;
+  without_time(code);
+  warms_ = false;
+}
+
 phase_result simulation::run(const std::function<void(unsigned)>& code) {
   const std::uint64_t start = *std::max_element(clock_.begin(), clock_.end());
   std::vector<counts> before_phase;
@@ -253,7 +259,9 @@ void simulation::before(const access& a) {
   if (!timed_) {
     if (--turn_left_ == 0) go_on_in_turn();
     if (transactional != nullptr) transactions_.on_access(fibers_.current(), a);
-    return touch_page(*where);
+    touch_page(*where);
+    if (warms_) machine_.warm(hardware_thread_[fibers_.current()], *where, a.bytes, is_write(a.kind));
+    return;
   }
   yield_to_others();
   const unsigned me = fibers_.current();

@@ -180,6 +180,32 @@ TEST(simulation, additions_from_two_sockets_take_the_line_each_time) {
 
 // Pages.
 
+TEST(simulation, warm_brings_what_each_thread_reads_into_its_caches_in_no_time) {
+  constexpr unsigned threads = 20;  // two sockets
+  struct alignas(64) line {
+    std::uint64_t first = 0;
+  };
+  simulation s(sim::preset("e7_4850"), threads);
+  in_simulation<std::array<std::array<line, 8>, threads>> lines(s);
+  const auto reads = [&](unsigned which) {
+    return [&lines, which](unsigned me) {
+      static_cast<void>(*static_cast<const volatile std::uint64_t*>(&(*lines)[me][which].first));
+    };
+  };
+  const auto in_l1 = [&](unsigned me, unsigned which) {
+    return s.machine().l1_holds(me, simulated(&(*lines)[me][which].first));
+  };
+  s.warm(reads(0));
+  s.without_time(reads(4));
+  for (unsigned me = 0; me < threads; ++me) {
+    EXPECT_TRUE(in_l1(me, 0)) << me;
+    EXPECT_FALSE(in_l1(me, 4)) << me;
+  }
+  const phase_result again = s.run(reads(0));
+  EXPECT_EQ(again.total().local_dram + again.total().remote_dram + again.total().stall_cycles, 0U);
+  EXPECT_NE(s.run(reads(4)).total().stall_cycles, 0U);
+}
+
 TEST(simulation, pages_lie_where_they_are_touched_first_without_time) {
   constexpr std::size_t pages = 8;
   simulation s(tiny_spec(), 2, pinning::scatter);
