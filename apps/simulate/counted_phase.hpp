@@ -37,18 +37,20 @@ struct counted_phase {
   }
 };
 
+/// Of each thread, if a phase is to support a verdict.
+inline constexpr std::uint64_t least_operations_of_thread = 20;
+
 /// Why a phase supports no verdict, without a full stop; empty if it does. It has too few operations for its threads, or is
 /// still warming up: its halves are not alike. `steps` is what one operation repeats.
 [[nodiscard]] inline std::string too_short(const counted_phase& phase, unsigned threads,
                                            std::uint64_t steps = 1) {
-  constexpr std::uint64_t least_a_thread = 20;
   // Two operations at least: what a thread does once may be what it does first.
-  constexpr std::uint64_t most_steps = least_a_thread / 2;
+  constexpr std::uint64_t most_steps = least_operations_of_thread / 2;
   constexpr double alike = 1.5;
   const std::uint64_t each = std::clamp<std::uint64_t>(steps, 1, most_steps);
-  if (phase.operations * each < least_a_thread * threads)
+  if (phase.operations * each < least_operations_of_thread * threads)
     return fmt::format("Too short: {} operations by {} threads; a verdict takes {}", phase.operations,
-                       threads, (least_a_thread * threads + each - 1) / each);
+                       threads, (least_operations_of_thread * threads + each - 1) / each);
   const auto [first, second] = phase.halves();
   if (std::max(first, second) <= alike * std::min(first, second)) return "";
   return fmt::format(

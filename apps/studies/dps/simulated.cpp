@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "apps/studies/dps/claims.hpp"
 #include "apps/studies/dps/program.hpp"
 #include "apps/studies/study_output.hpp"
+#include "espalier/measure/distribution.hpp"
 #include "espalier/measure/random.hpp"
 #include "sim/simulation/simulation.hpp"
 
@@ -32,10 +35,17 @@ using app::dps::panel;
 using app::dps::work;
 
 constexpr unsigned locality_threads = 10;
-constexpr std::uint64_t usual_keys = 262'144;
+constexpr std::uint64_t usual_keys = 786'432;
 constexpr std::uint64_t usual_operations = 4000;
 constexpr std::uint64_t most_warm_lines = 4096;
-constexpr std::uint64_t most_warm_keys = 32'768;
+/// Of a thread, where one takes as long as thousands of others: in an object beyond the caches.
+constexpr std::uint64_t large_operations = 6;
+/// Operations that bring a structure into the caches: enough for the largest, and for the L2 of each core.
+constexpr std::uint64_t most_warm_operations = 500'000;
+constexpr std::uint64_t warm_operations_of_thread = 300;
+/// In a list each operation passes half of the nodes.
+constexpr std::uint64_t warm_searches_of_thread = 4;
+constexpr std::uint64_t keys_searched_at_once = 128;
 const std::vector<unsigned> usual_threads{1, 10, 20, 40, 80};
 
 // Where threads run ----------------------------------------------------------------------------------------------------
@@ -125,21 +135,42 @@ struct operations_left {
   unsigned clients;
 };
 
-/// Keys of a tree are images of the first numbers. Those with smaller numbers are present at the start.
+/// Keys are images of the first numbers. Those with smaller numbers are present at the start.
 std::uint64_t key_of(std::uint64_t number) { return measure::mix64(number + 1); }
+
+/// Numbers of keys, of which every second is present at the start, also among those that are drawn often.
+class drawn_keys {
+ public:
+  drawn_keys(const load& l, const measure::distribution& from, std::uint64_t seed, unsigned thread)
+      : keys_(l.keys), sampler_(from, seed, thread, thread + 1) {}
+  std::uint64_t next() noexcept {
+    const std::uint64_t rank = sampler_.next();
+    return key_of(rank / 2 + (rank % 2 == 0 ? 0 : keys_));
+  }
+  static measure::distribution source(const load& l) {
+    using enum measure::distribution_kind;
+    return measure::distribution({l.skewed ? zipfian : uniform, {l.skewed ? 0.99 : 0.0}},
+                                 std::max<std::uint64_t>(2 * l.keys, 1));
+  }
+
+ private:
+  const std::uint64_t keys_;
+  measure::sampler sampler_;
+};
 
 class drawn_feed final : public study_feed {
  public:
   /// `in_turn`: objects one after the other, for a phase that brings all of them into the caches.
-  drawn_feed(const load& l, std::uint64_t seed, unsigned thread, bool in_turn, operations_left& shared)
-      : load_(l), random_(seed, thread), in_turn_(in_turn), shared_(shared) {}
+  drawn_feed(const load& l, const measure::distribution& keys, std::uint64_t seed, unsigned thread,
+             bool in_turn, operations_left& shared)
+      : load_(l), keys_(l, keys, seed, thread), random_(seed, thread), in_turn_(in_turn), shared_(shared) {}
 
   bool next(catalog::step& s) override {
     const sim::own_code scope;
     if (!shared_.operations.take(has_one_)) return false;
     s = {map_operation::contains, 0, 0};
-    if (load_.what == work::tree) {
-      s.key = key_of(random_.below(2 * load_.keys));
+    if (load_.keys != 0) {
+      s.key = keys_.next();
       if (random_.below(100) < load_.updates)
         s.op = random_.below(2) == 0 ? map_operation::insert : map_operation::erase;
     } else if (in_turn_ && load_.objects != 0) {
@@ -160,6 +191,7 @@ class drawn_feed final : public study_feed {
 
  private:
   const load& load_;
+  drawn_keys keys_;
   measure::random_generator random_;
   const bool in_turn_;
   bool has_one_ = false;
@@ -193,31 +225,28 @@ class fill_feed final : public step_feed {
   std::uint64_t number_ = 0;
 };
 
-/// A tree of the catalogue, on which all threads operate.
-class catalogue_program final : public studied_program {
- public:
-  explicit catalogue_program(const simulated_entry& entry) : map_(entry.make()) {}
-
-  void settle(unsigned /*thread*/, step_feed& feed) override { map_->do_all(feed); }
-  void operate(unsigned /*thread*/, study_feed& feed) override { map_->do_all(feed); }
-  [[nodiscard]] std::uint64_t writes() const override { return 0; }
-
- private:
-  std::unique_ptr<simulated_map> map_;
-};
-
-std::unique_ptr<studied_program> program_of(const load& l, const std::string& how,
-                                            const program_shape& shape) {
+std::unique_ptr<studied_program> program_of(const load& l, const app::dps::approach& how,
+                                            program_shape& shape) {
   if (l.what == work::objects) return make_objects(shape);
   if (l.what == work::computation) return make_computation(shape);
-  if (const simulated_entry* const entry = entry_of(how)) return std::make_unique<catalogue_program>(*entry);
-  return make_tree(shape);
+  const std::string& structure = how.structure.empty() ? how.technique : how.structure;
+  if (structure == app::dps::served_list) return make_served_list(shape);
+  if (structure == app::dps::sequential_tree)
+    shape.make = make_sequential_tree;
+  else if (structure == app::dps::sequential_skip_list)
+    shape.make = make_sequential_skip_list;
+  else if (structure == app::dps::lf_s)
+    shape.make = make_shared_queue;
+  else
+    shape.make = entry_of(structure)->make;
+  return l.what == work::queue ? make_queue(shape) : make_map(shape);
 }
 
 /// Nothing if there are too few threads for servers and a client.
-std::optional<placed_program> placed_for(const sim::machine_spec& machine, const std::string& how,
+std::optional<placed_program> placed_for(const sim::machine_spec& machine, const std::string& name,
                                          unsigned threads) {
   using namespace app::dps;
+  const std::string how = approach_of(name).technique;
   const auto chosen = [](placed_program placed, technique t) {
     placed.shape.how = t;
     return placed;
@@ -233,41 +262,63 @@ std::optional<placed_program> placed_for(const sim::machine_spec& machine, const
   return chosen(in_one(threads, how != mcs), technique::shared);
 }
 
-/// Throws std::logic_error if an operation was lost.
-counted_phase measure(const sim::machine_spec& machine, const load& l, const std::string& how,
-                      placed_program placed, std::uint64_t warm_up, std::uint64_t operations,
-                      std::uint64_t seed) {
+/// Operations that warm the caches, and those that follow. The first take no time of the simulated machine.
+struct phase_lengths {
+  std::uint64_t warming = 0;
+  std::uint64_t warm_up = 0;
+  std::uint64_t measured = 0;
+};
+
+/// The loads one after the other on one structure, which keeps its size. Throws std::logic_error if an operation was lost.
+std::vector<counted_phase> measure(const sim::machine_spec& machine, const std::vector<load>& loads,
+                                   const std::string& how, placed_program placed,
+                                   const phase_lengths& lengths, std::uint64_t seed) {
+  const load& first = loads.front();
   program_shape& shape = placed.shape;
-  shape.length = l.length;
-  shape.delay = l.delay;
-  shape.objects = l.objects;
-  shape.lines = l.lines;
+  shape.length = first.length;
+  shape.delay = first.delay;
+  shape.objects = first.objects;
+  shape.lines = first.lines;
   sim::simulation simulated(machine, static_cast<unsigned>(placed.used.size()));
   std::unique_ptr<studied_program> program;
-  simulated.outside_time([&] { program = program_of(l, how, shape); });
+  simulated.outside_time([&] { program = program_of(first, app::dps::approach_of(how), shape); });
   simulated.without_time([&](unsigned thread) {
     if (!placed.used[thread]) return;
-    fill_feed feed(l, shape, shape.roles[thread]);
+    fill_feed feed(first, shape, shape.roles[thread]);
     program->settle(thread, feed);
   });
-  const auto phase = [&](std::uint64_t count, bool warms) {
-    operations_left shared{{simulated, count}, placed.clients};
-    return shared.operations.counted(simulated.run([&](unsigned thread) {
-      if (!placed.used[thread]) return;
-      drawn_feed feed(l, warms ? seed : seed + 1, thread, warms, shared);
-      program->operate(thread, feed);
-    }));
-  };
-  static_cast<void>(phase(warm_up, true));
-  const counted_phase measured = phase(operations, false);
+  std::vector<counted_phase> measured;
+  for (const load& l : loads) {
+    const measure::distribution keys = drawn_keys::source(l);
+    // What is drawn often comes into the caches soon.
+    if (const std::uint64_t count = lengths.warming / (l.skewed ? 5 : 1); count != 0) {
+      operations_left shared{{simulated, count * program->partitions_warmed()}, placed.clients};
+      simulated.warm([&](unsigned thread) {
+        if (!placed.used[thread]) return;
+        drawn_feed feed(l, keys, seed + 2, thread, false, shared);
+        program->warm(thread, feed);
+      });
+    }
+    const auto phase = [&](std::uint64_t count, std::uint64_t draws, bool in_turn) {
+      operations_left shared{{simulated, count}, placed.clients};
+      return shared.operations.counted(simulated.run([&](unsigned thread) {
+        if (!placed.used[thread]) return;
+        drawn_feed feed(l, keys, draws, thread, in_turn, shared);
+        program->operate(thread, feed);
+      }));
+    };
+    static_cast<void>(phase(lengths.warm_up, seed, true));
+    measured.push_back(phase(lengths.measured, seed + 1, false));
+  }
   std::uint64_t writes = 0;
   simulated.outside_time([&] {
     writes = program->writes();
     program.reset();
   });
-  if (writes != (operations + warm_up) * l.lines)
-    throw std::logic_error(fmt::format("{}, {}: {} writes instead of {}: operations were lost", how, l.name(),
-                                       writes, (operations + warm_up) * l.lines));
+  if (writes != (lengths.measured + lengths.warm_up) * first.lines)
+    throw std::logic_error(fmt::format("{}, {}: {} writes instead of {}: operations were lost", how,
+                                       first.name(), writes,
+                                       (lengths.measured + lengths.warm_up) * first.lines));
   return measured;
 }
 
@@ -288,8 +339,9 @@ double coherence_of(const sim::machine_spec& machine, technique how, std::uint64
     placed.clients = 1;
   }
   placed.shape.how = how;
-  const counted_phase m =
-      measure(machine, {.objects = 1}, "", std::move(placed), 4 * batch, rounds * batch, seed);
+  const counted_phase m = measure(machine, {{.objects = 1}}, "", std::move(placed),
+                                  {.warm_up = 4 * batch, .measured = rounds * batch}, seed)
+                              .front();
   return static_cast<double>(m.total.accesses - m.total.l1_hits - m.total.l2_hits + m.total.upgrades) /
          rounds;
 }
@@ -305,23 +357,45 @@ app::dps::setting setting_of(const study_options& o) {
   where.threads.erase(std::ranges::unique(where.threads).begin(), where.threads.end());
   where.many_keys = o.given("--keys") ? o.keys : usual_keys;
   if (where.many_keys == 0) throw app::usage_error("--keys 0 is too small; at least 1 is needed");
-  where.few_keys = std::max<std::uint64_t>(where.many_keys / 256, 1);
   return where;
+}
+
+/// Levels of an external tree that is never rebalanced, with the keys inserted in the order of their numbers: a new leaf lies
+/// below the later one of its neighbours in the order of keys.
+unsigned depth_of_tree(std::uint64_t keys) {
+  std::map<std::uint64_t, unsigned> level;
+  unsigned most = 0;
+  for (std::uint64_t number = 0; number < keys; ++number) {
+    const auto after = level.lower_bound(key_of(number));
+    unsigned mine = after == level.end() ? 0 : after->second;
+    if (after != level.begin()) mine = std::max(mine, std::prev(after)->second);
+    level.emplace_hint(after, key_of(number), ++mine);
+    most = std::max(most, mine);
+  }
+  return most;
 }
 
 class simulated_dps {
  public:
   explicit simulated_dps(const study_options& o) : o_(o), where_(setting_of(o)), pages_(pages_of(where_)) {
+    leave_chosen(pages_, o);
     for (const page& p : pages_) {
-      for (const panel& of : p.panels) configurations_ += of.loads.size() * of.techniques.size();
+      for (const panel& of : p.panels) {
+        for (const std::string& how : of.techniques) {
+          for (const load& l : of.loads) wanted_.insert({l, how});
+        }
+      }
     }
   }
 
   int run() {
     app::study_files files(o_.out, app::dps::study_name);
-    results_.coherence_served = coherence_of(machine(), technique::served, o_.seed);
-    results_.coherence_delegated = coherence_of(machine(), technique::delegated, o_.seed);
     for (const page& p : pages_) {
+      if (p.id == "figure-6") {
+        results_.coherence_served = coherence_of(machine(), technique::served, o_.seed);
+        results_.coherence_delegated = coherence_of(machine(), technique::delegated, o_.seed);
+      }
+      for (const std::uint64_t keys : p.depths) results_.depth[keys] = depth_of_tree(keys);
       if (!measure_all(p)) break;
       app::charted_figure figure = figure_of(p);
       figure.findings = p.judge(results_);
@@ -340,13 +414,12 @@ class simulated_dps {
     for (const panel& of : p.panels) {
       for (const load& l : of.loads) {
         for (const std::string& how : of.techniques) {
-          ++begun_;
-          if (results_.find(l, how) != nullptr) continue;
+          if (results_.find(l, how) != nullptr || is_missing(l, how)) continue;
           const auto placed = placed_for(machine(), how, l.threads);
           if (!placed) continue;
           if (app::interruption::requested()) return false;
-          line_.step(begun_, configurations_, fmt::format("simulating {}, {}", how, l.name()));
-          add(l, how, measure_one(l, how, *placed));
+          line_.step(begun_, wanted_.size(), fmt::format("simulating {}, {}", how, l.name()));
+          measure_one(l, how, *placed);
           line_.clear();
         }
       }
@@ -354,16 +427,52 @@ class simulated_dps {
     return true;
   }
 
-  [[nodiscard]] counted_phase measure_one(const load& l, const std::string& how,
-                                          placed_program placed) const {
+  /// Records a map that this build lacks.
+  bool is_missing(const load& l, const std::string& name) {
+    using namespace app::dps;
+    if (l.what != work::map) return false;
+    const approach how = approach_of(name);
+    const std::string& map = how.structure.empty() ? how.technique : how.structure;
+    if (map == served_list || map == sequential_tree || map == sequential_skip_list) return false;
+    if (entry_of(map) != nullptr) return false;
+    missing_.insert(map);
+    return true;
+  }
+
+  /// And the same load with skewed draws, if it is wanted, as filling a structure takes long.
+  void measure_one(const load& l, const std::string& how, placed_program placed) {
+    std::vector<load> loads{l};
+    if (const load skewed = l.with_skew(true); l.keys != 0 && !l.skewed && wanted_.contains({skewed, how}))
+      loads.push_back(skewed);
+    const std::vector<counted_phase> found =
+        measure(machine(), loads, how, std::move(placed), lengths_of(l), o_.seed);
+    for (std::size_t i = 0; i < loads.size(); ++i) add(loads[i], how, found[i]);
+    begun_ += loads.size();
+  }
+
+  [[nodiscard]] phase_lengths lengths_of(const load& l) const {
     std::uint64_t operations = o_.given("--operations") ? o_.operations : usual_operations;
-    std::uint64_t warm_up = std::max({operations / 5 + 1, l.objects, std::min(l.keys, most_warm_keys)});
     if (l.lines > most_warm_lines) {
       // Beyond the caches every operation misses from the first on, and takes long.
-      operations = std::min(operations / 25 + 1, std::uint64_t{2} * l.threads);
-      warm_up = 1;
+      const std::uint64_t most = large_operations * l.threads;
+      return {.warm_up = 1,
+              .measured = o_.given("--operations") ? std::min(operations / 25 + 1, most) : most};
     }
-    return measure(machine(), l, how, std::move(placed), warm_up, operations, o_.seed);
+    phase_lengths lengths;
+    if (l.linear) {
+      operations = std::min(operations, std::max(operations * keys_searched_at_once / l.keys,
+                                                 least_operations_of_thread * l.threads));
+      lengths.warming = warm_searches_of_thread * l.threads;
+    } else if (l.keys != 0) {
+      lengths.warming = std::clamp(warm_operations_of_thread * l.threads,
+                                   std::min(l.keys, most_warm_operations), most_warm_operations);
+    }
+    // Where less is to be measured, less is warmed.
+    if (operations < usual_operations && !l.linear)
+      lengths.warming = lengths.warming * operations / usual_operations;
+    lengths.warm_up = std::max(operations / 5 + 1, l.objects);
+    lengths.measured = operations;
+    return lengths;
   }
 
   void add(const load& l, const std::string& how, const counted_phase& m) {
@@ -373,7 +482,10 @@ class simulated_dps {
                   .costs = {.remote_transfers = m.per_operation(c.remote_transfers),
                             .local_transfers = m.per_operation(c.local_transfers),
                             .memory_lines = m.per_operation(c.local_dram + c.remote_dram),
-                            .stall_cycles = m.per_operation(c.stall_cycles)},
+                            .stall_cycles = m.per_operation(c.stall_cycles),
+                            .accesses = m.per_operation(c.accesses),
+                            .remote_memory = m.per_operation(c.remote_dram),
+                            .upgrades = m.per_operation(c.upgrades)},
                   .too_short = too_short(m, l.threads, l.lines)});
     nlohmann::ordered_json one = study_entry(fmt::format("dps/{}/{}", how, l.name()), l.threads, m);
     one["technique"] = how;
@@ -383,25 +495,17 @@ class simulated_dps {
   }
 
   [[nodiscard]] app::charted_figure figure_of(const page& p) const {
-    app::charted_figure figure{.id = p.id, .title = p.title, .summary = p.summary, .machine = machine().name};
+    app::charted_figure figure{
+        .id = p.id, .title = p.title, .summary = p.summary, .charts = p.charts, .machine = machine().name};
+    for (const std::string& map : missing_) figure.miss(map, "not in this build");
     for (const panel& of : p.panels) {
-      if (of.x == nullptr) {
-        app::chart& bars = figure.charts.emplace_back(
-            app::chart{.title = of.title, .caption = "Longer is better.", .y = "simulated kop/s"});
-        bars.of = "Technique";
-        bars.more_is_better = true;
-        for (const std::string& how : of.techniques) {
-          if (const auto* const r = results_.find(of.loads.front(), how))
-            bars.bars.push_back({.name = how, .value = r->speed / 1e3});
-        }
-        continue;
-      }
-      figure.charts.push_back(chart_of(of, of.title, "Higher is better.", "simulated Mop/s",
-                                       [](const app::dps::load_reading& r) { return r.speed / 1e6; }));
-      if (of.misses)
-        figure.charts.push_back(
-            chart_of(of, of.title + ": misses", "Lines that no cache of the socket had. Lower is better.",
-                     "lines an operation", [](const app::dps::load_reading& r) { return r.costs.misses(); }));
+      figure.charts.push_back(chart_of(
+          of, of.title, of.x == nullptr ? "Longer is better." : "Higher is better.",
+          of.x == nullptr ? "simulated kop/s" : "simulated Mop/s",
+          of.x == nullptr ? [](const app::dps::load_reading& r) { return r.speed / 1e3; }
+                          : [](const app::dps::load_reading& r) { return r.speed / 1e6; }));
+      for (const app::dps::shown_count& also : of.also)
+        figure.charts.push_back(chart_of(of, of.title + ": " + also.title, also.caption, also.y, also.of));
     }
     return figure;
   }
@@ -410,6 +514,15 @@ class simulated_dps {
                                     const std::string& y,
                                     double (*value)(const app::dps::load_reading&)) const {
     app::chart made{.title = title, .caption = caption, .y = y, .x = of.x_title};
+    if (of.x == nullptr) {
+      made.of = "Technique";
+      made.more_is_better = caption.starts_with("Longer");
+      for (const std::string& how : of.techniques) {
+        if (const auto* const r = results_.find(of.loads.front(), how))
+          made.bars.push_back({.name = how, .value = value(*r)});
+      }
+      return made;
+    }
     for (const std::string& how : of.techniques) {
       app::chart_curve curve{how, {}};
       for (const load& l : of.loads) {
@@ -426,8 +539,9 @@ class simulated_dps {
     all["benchmarks"] = benchmarks_;
     nlohmann::ordered_json& study = all["study"];
     study["figures"] = std::move(figures);
-    study["coherence_operations"] = {{app::dps::served_1, results_.coherence_served},
-                                     {app::dps::delegated, results_.coherence_delegated}};
+    if (results_.coherence_served && results_.coherence_delegated)
+      study["coherence_operations"] = {{app::dps::served_1, *results_.coherence_served},
+                                       {app::dps::delegated, *results_.coherence_delegated}};
     study["contexts"] = nlohmann::ordered_json::array({all["context"]});
     return all;
   }
@@ -436,17 +550,19 @@ class simulated_dps {
   app::dps::setting where_;
   std::vector<page> pages_;
   app::dps::results results_;
-  std::size_t configurations_ = 0;
+  std::set<std::pair<load, std::string>> wanted_;
+  std::set<std::string> missing_;
   std::size_t begun_ = 0;
   nlohmann::ordered_json benchmarks_ = nlohmann::ordered_json::array();
   app::progress_line line_;
 };
 
-const registered_study registered{{{app::dps::study_name,
-                                    "delegation between localities, figure by figure as in the paper on DPS",
-                                    {"--machine", "--threads", "--keys", "--operations", "--seed", "--out"},
-                                    [](const study_options& o) { return simulated_dps(o).run(); }},
-                                   {app::dps::papers_machine}}};
+const registered_study registered{
+    {{app::dps::study_name,
+      "delegation between localities, figure by figure as in the paper on DPS",
+      {"--machine", "--threads", "--keys", "--operations", "--seed", "--figure", "--out"},
+      [](const study_options& o) { return simulated_dps(o).run(); }},
+     {app::dps::papers_machine}}};
 
 }  // namespace
 }  // namespace espalier::simulate::dps
