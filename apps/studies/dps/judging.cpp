@@ -211,11 +211,6 @@ std::string ratio_text(const results& measured, const side& one, const side& oth
   return x == nullptr || y == nullptr ? "?" : fmt::format("{:.2f}", x->speed / y->speed);
 }
 
-std::string counts_text(const results& measured, const side& s) {
-  const load_reading* const r = measured.find(s.at, s.technique);
-  return r == nullptr ? "unknown counts in " + s.technique : costs(s.technique, r->costs);
-}
-
 std::function<std::vector<judged_claim>(const results&)> judged(claim_rows claims) {
   return [claims = std::move(claims)](const results& measured) {
     std::vector<judged_claim> found;

@@ -61,8 +61,6 @@ using reason = std::function<std::string(const results&)>;
 [[nodiscard]] reason because(std::string text);
 /// "1.32", the throughput of the first over that of the second; "?" where one was not measured.
 [[nodiscard]] std::string ratio_text(const results& measured, const side& one, const side& other);
-/// The counts of an operation on either side.
-[[nodiscard]] std::string counts_text(const results& measured, const side& s);
 
 /// A claim of the paper, or beyond it: all of its parts hold. Loads have the paper's numbers of threads.
 struct claim_row {

@@ -40,6 +40,10 @@ constexpr std::uint64_t usual_operations = 4000;
 constexpr std::uint64_t most_warm_lines = 4096;
 /// Of a thread, where one takes as long as thousands of others: in an object beyond the caches.
 constexpr std::uint64_t large_operations = 6;
+/// Of a map or queue: some of its operations make a slab or reclaim nodes, and take as long as hundreds of others.
+constexpr std::uint64_t usual_map_operations = 8000;
+constexpr std::uint64_t usual_large_map_operations = 16'000;
+constexpr std::uint64_t large_map_keys = 500'000;
 /// Operations that bring a structure into the caches: enough for the largest, and for the L2 of each core.
 constexpr std::uint64_t most_warm_operations = 500'000;
 constexpr std::uint64_t warm_operations_of_thread = 300;
@@ -464,6 +468,8 @@ class simulated_dps {
                                                  least_operations_of_thread * l.threads));
       lengths.warming = warm_searches_of_thread * l.threads;
     } else if (l.keys != 0) {
+      if (!o_.given("--operations"))
+        operations = l.keys < large_map_keys ? usual_map_operations : usual_large_map_operations;
       lengths.warming = std::clamp(warm_operations_of_thread * l.threads,
                                    std::min(l.keys, most_warm_operations), most_warm_operations);
     }

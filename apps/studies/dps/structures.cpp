@@ -182,12 +182,24 @@ struct named_loads {
 
 // Why some claims differ on the simulated machine of the paper: with the numbers of the run.
 
-/// One side beside another, and what an operation of either costs.
-reason counted(const char* text, const side& one, const side& other) {
+/// What a message moves, and what the search then fetches, beside the search of the shared structure.
+reason message_and_search(const family& f, const named_loads& at, const std::string& shared) {
   return [=](const results& measured) {
-    return fmt::format("{} {} has {} times the throughput of {}; an operation has {}; {}.", text, one.text(),
-                       ratio_text(measured, one, other), other.text(), counts_text(measured, one),
-                       counts_text(measured, other));
+    const auto of = [&](const std::string& how, const load& l) {
+      const load_reading* const r = measured.find(l, how);
+      return r == nullptr ? operation_counts{} : r->costs;
+    };
+    const double message = of(f.dps, at.updates(0)).misses();
+    const operation_counts moved = of(f.dps, at.large());
+    const operation_counts alone = of(shared, at.large());
+    return fmt::format(
+        "Program: a message moves {:.2f} lines, as where all is cached and read ({}). The search after it "
+        "fetches "
+        "{:.2f} more, that of {} {:.2f}, as every socket has the upper levels in its caches. An operation of "
+        "DPS makes "
+        "{:.0f} accesses, one of {} {:.0f}.",
+        message, at.updates(0).name(), std::max(moved.misses() - message, 0.0), shared, alone.misses(),
+        moved.accesses, shared, alone.accesses);
   };
 }
 
@@ -303,16 +315,14 @@ page table_1(const setting& w) {
                      more_lines_of_code(lf_h, optik, 1.25)}},
               {"Coherence: large with locks, medium without, none by delegation and by DPS",
                parts{coheres(lock, free, 1), coheres(free, ffwd, 1), coheres(free, dps, 1)}, true,
-               counted("Paper: a message moves lines too, and where trees fit every cache and are searched "
-                       "without stores there is little else to move.",
-                       {dps, hot}, {lock, hot})},
+               because("Paper: a message moves lines too, and where trees fit every cache and are searched "
+                       "without stores there is little else to move.")},
               {"Locality: poor with shared structures, good by delegation and by DPS",
                parts{strays(lock, ffwd, 1.5), strays(free, ffwd, 1.5), strays(lock, dps, 1.5),
                      strays(free, dps, 1.5)}},
               {"Parallelism: low with locks and by delegation, high without locks, highest in DPS",
                parts{beats(large, dps, free), beats(large, free, ffwd), beats(large, free, lock)}, true,
-               counted("Program: these locks are fine-grained, and searches take none.", {dps, large},
-                       {free, large})},
+               because("Program: these locks are fine-grained, and searches take none.")},
               {"Porting a structure takes less than 50 lines (section 4.5)",
                parts{lines_of_code_below(ported_counters, 50), lines_of_code_below(ported_accounts, 50)}}}),
       {std::move(complexity)}};
@@ -358,27 +368,23 @@ page figure_9(const setting& w) {
              gains(lb_b, tree.hot(), 1), gains(lf_n, tree.hot(), 1), gains(lf_h, tree.hot(), 1),
              gains(lb_h, skip.hot(), 1), gains(lf_f, skip.hot(), 1), gains(lf_s, pq.hot(), 1)},
        true,
-       counted(
+       because(
            "Program: a tree of this size is in every socket's caches, so that searching it costs less than a "
-           "message.",
-           {dps(lf_n), tree.hot()}, {lf_n, tree.hot()})},
+           "message.")},
       {"(a) DPS improves the lock-based tree up to 6 times", parts{gains(lb_b, tree.hot(), 3.5)}, true,
-       counted("Program: updates of this tree conflict rarely.", {dps(lb_b), tree.hot()},
-               {lb_b, tree.hot()})},
+       because("Program: updates of this tree conflict rarely.")},
       {"(a) DPS improves the lock-based skip list up to 20 times", parts{gains(lb_h, skip.hot(), 10.5)}, true,
-       counted(
+       because(
            "Program: updates lock few towers, and searches none; that of ASCYLIB, which the paper has, may "
-           "wait more.",
-           {dps(lb_h), skip.hot()}, {lb_h, skip.hot()})},
+           "wait more.")},
       {"(b) With large working sets DPS improves every structure but the queue",
        parts{gains(gl_m, list.large(), 1), gains(lb_l, list.large(), 1), gains(lf_m, list.large(), 1),
              gains(lb_b, tree.large(), 1), gains(lf_n, tree.large(), 1), gains(lf_h, tree.large(), 1),
              gains(lb_h, skip.large(), 1), gains(lf_f, skip.large(), 1)}},
       {"(b) DPS improves the lock-free tree 1.4 times", parts{gains(lf_n, tree.large(), 1.2)}},
       {"(b) DPS improves the lock-free skip list 3 times", parts{gains(lf_f, skip.large(), 2)}, true,
-       counted("Model: this machine overlaps no links of one search, but the other thread of a core runs "
-               "meanwhile.",
-               {dps(lf_f), skip.large()}, {lf_f, skip.large()})},
+       because("Model: this machine overlaps no links of one search, but the other thread of a core runs "
+               "meanwhile.")},
       {"(b) The queue gains nothing: its head is in the caches, and messages cost",
        parts{no_faster({dps(lf_s), pq.large()}, {lf_s, pq.large()}, 1.1)}},
       {"With DPS the list under one lock is on par with Michael's list alone",
@@ -404,18 +410,16 @@ page figure_10(const setting& w) {
   claim_rows claims{
       {"Traffic between sockets limits all that know no locality as threads are added (figure 10a)",
        for_each_of(unaware, grows), true,
-       counted("Program: nodes that searches pass are rarely written, and fit every cache.",
-               {optik_list, at.hot()}, {optik_list, at.hot(20)})},
+       because("Program: nodes that searches pass are rarely written, and fit every cache.")},
       {"Only DPS avoids most accesses to other sockets (figures 10a and 10b)",
        for_each_of(
            unaware,
            [&](const auto& map) { return parts{more_misses({map, at.hot()}, {f.dps, at.hot()}, 1.5)}; })},
       {"With 80 threads DPS has 4.3 times the throughput of the next best, OPTIK (figure 10a)",
        parts{beats(at.hot(), f.dps, optik_list, 2.65)}, true,
-       counted("Program: OPTIK reads without stores.", {f.dps, at.hot()}, {optik_list, at.hot()})},
+       because("Program: OPTIK reads without stores.")},
       {"Delegation gains at least 1.2 times over the same partitions without it",
-       parts{beats(at.hot(), f.dps, f.control, 1.2)}, false,
-       counted("Shorter lists are most of the gain.", {f.control, at.hot()}, {parsec_list, at.hot()})},
+       parts{beats(at.hot(), f.dps, f.control, 1.2)}, false, because("Shorter lists are most of the gain.")},
       {"The throughput of all methods drops as updates rise (figure 10c)",
        for_each_of(f.all(),
                    [&](const auto& how) { return parts{falls(how, at.updates(0), at.updates(100))}; }),
@@ -433,9 +437,8 @@ page figure_10(const setting& w) {
              beats(at.small(), f.ffwd, optik_list), beats(at.large(), lb_l, f.ffwd),
              beats(at.large(), lf_m, f.ffwd), beats(at.large(), optik_list, f.ffwd)},
        true,
-       counted("Program: clients search their caches, and the server only writes, which is one of ten "
-               "operations.",
-               {f.ffwd, at.large()}, {optik_list, at.large()})},
+       because("Program: clients search their caches, and the server only writes, which is one of ten "
+               "operations.")},
       {"Partitions have shorter lists, which is an additional factor of DPS",
        parts{beats(at.large(), f.control, parsec_list, 1.5)}}};
   return {"figure-10", "Lists",
@@ -479,13 +482,12 @@ page figure_11(const setting& w) {
        parts{falls(optik, at.hot(papers_cores), at.hot(), 0.8),
              falls(lf_n, at.hot(papers_cores), at.hot(), 0.8)},
        true,
-       counted("Model: simulated threads that share a core take turns without loss but for issue slots, and "
+       because("Model: simulated threads that share a core take turns without loss but for issue slots, and "
                "links "
-               "are far from full.",
-               {optik, at.hot()}, {optik, at.hot(papers_cores)})},
+               "are far from full.")},
       {"High contention: DPS and ffwd scale well, as they avoid remote accesses (figure 11a)",
        parts{falls(f.dps, at.hot(), at.hot(20), 2), falls(f.ffwd, at.hot(), at.hot(20), 2)}, true,
-       counted("Program: four servers are full with few clients.", {f.ffwd, at.hot()}, {f.ffwd, at.hot(20)})},
+       because("Program: four servers are full with few clients.")},
       {"High contention: lb-b scales poorly (figure 11a)",
        parts{beats(at.hot(), optik, lb_b), beats(at.hot(), lf_n, lb_b)}},
       {"DPS takes advantage of local computation for 10 cores (figure 11a)",
@@ -493,9 +495,7 @@ page figure_11(const setting& w) {
       {"Large set: lb-b has the highest throughput: it reads without stores, and is balanced (figure 11b)",
        parts{beats(at.large(), lb_b, lf_n), beats(at.large(), lb_b, optik), beats(at.large(), lb_b, f.dps),
              beats(at.large(), lb_b, f.ffwd)},
-       true,
-       counted("Program: DPS searches trees of an eighth of the keys, in the memory of their socket.",
-               {f.dps, at.large()}, {lb_b, at.large()})},
+       true, because("Program: DPS searches trees of an eighth of the keys, in the memory of their socket.")},
       {"Large set: depths are 25 for lb-b, 48 for DPS and 60 for OPTIK (figure 11b)",
        parts{balanced, depth_is(large / 8, 48), depth_is(large, 60)}, true,
        because("Program: the paper does not say how many keys its tree has.")},
@@ -504,9 +504,7 @@ page figure_11(const setting& w) {
       {"DPS and ffwd do not depend on the share of updates (figure 11c)",
        parts{stays(f.dps, at.updates(0), at.updates(100), 1.25),
              stays(f.ffwd, at.updates(0), at.updates(100), 1.25)},
-       true,
-       counted("Program: a message costs little here, so that what an update does more shows.",
-               {f.dps, at.updates(0)}, {f.dps, at.updates(100)})},
+       true, because("Program: a message costs little here, so that what an update does more shows.")},
       {"For reads alone delegation adds significant overhead (figure 11c)",
        parts{beats(at.updates(0), optik, f.dps, 1.25), beats(at.updates(0), lf_n, f.dps, 1.25)}},
       {"Beyond the last-level cache DPS makes use of distributed caches; shared trees suffer remote accesses "
@@ -515,7 +513,8 @@ page figure_11(const setting& w) {
                    [&](const auto& map) {
                      return parts{more_misses({map, at.large()}, {f.dps, at.large()}, 1.25),
                                   more_misses({map, at.largest()}, {f.dps, at.largest()}, 1.25)};
-                   })},
+                   }),
+       true, message_and_search(f, at, lb_b)},
       {"ffwd suffers from longer operations as the tree outgrows its caches (figure 11d)",
        parts{falls(f.ffwd, at.small(), at.large(), 1.5)}},
       {"lb-b has very good performance with few updates (section 5.2)",
@@ -525,8 +524,7 @@ page figure_11(const setting& w) {
                         {optik, at.large(20)})}},
       {"At a small scale the runtime causes significant overhead for few updates (section 5.2)",
        parts{beats(at.updates(few_updates, one_socket), optik, f.dps, 1.25)}, true,
-       counted("Program: within a locality an operation is a call.",
-               {f.dps, at.updates(few_updates, one_socket)}, {optik, at.updates(few_updates, one_socket)})}};
+       because("Program: within a locality an operation is a call.")}};
   std::vector<panel> panels = four_panels(f, at.keys, at.make, few_threads(w), w);
   if (std::ranges::find(w.threads, one_socket) != w.threads.end())
     panels.push_back({fmt::format("Few threads: {} keys, {} % updates, {} threads", grouped(at.keys.few),
@@ -568,17 +566,13 @@ page figure_12(const setting& w) {
                         {optik, tree.large()})}},
       {"Read-heavy, with a large working set, DPS has at least 3.2 times the throughput of the others",
        for_each_of(f.shared, [&](const auto& map) { return parts{beats(at.large(), f.dps, map, 2.1)}; }),
-       true,
-       counted(
-           "Program: a search of an eighth of the keys passes almost as many nodes, and each of its accesses "
-           "costs what one of the shared list does; only what misses the caches is cheaper.",
-           {f.dps, at.large()}, {optik_skip_list, at.large()})},
+       true, message_and_search(f, at, optik_skip_list)},
       {"An operation of DPS fetches at most half of the lines from memory and from other sockets",
        for_each_of(f.shared,
                    [&](const auto& map) {
                      return parts{more("misses", lines, {map, at.large()}, {f.dps, at.large()}, 2)};
                    }),
-       false}};
+       false, message_and_search(f, at, optik_skip_list)}};
   return {"figure-12", "Skip lists",
           fmt::format(
               "Shared skip lists, and `{}` in localities: by delegation (DPS), and as the control. ffwd has "
