@@ -49,7 +49,7 @@ constexpr std::uint64_t most_warm_operations = 500'000;
 constexpr std::uint64_t warm_operations_of_thread = 300;
 /// In a list each operation passes half of the nodes.
 constexpr std::uint64_t warm_searches_of_thread = 4;
-constexpr std::uint64_t keys_searched_at_once = 128;
+constexpr std::uint64_t keys_searched_at_once = 1024;
 const std::vector<unsigned> usual_threads{1, 10, 20, 40, 80};
 
 // Where threads run ----------------------------------------------------------------------------------------------------
@@ -465,7 +465,7 @@ class simulated_dps {
     phase_lengths lengths;
     if (l.linear) {
       operations = std::min(operations, std::max(operations * keys_searched_at_once / l.keys,
-                                                 least_operations_of_thread * l.threads));
+                                                 2 * least_operations_of_thread * l.threads));
       lengths.warming = warm_searches_of_thread * l.threads;
     } else if (l.keys != 0) {
       if (!o_.given("--operations"))
