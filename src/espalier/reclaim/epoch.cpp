@@ -30,7 +30,7 @@ std::size_t epoch_domain::bytes() const noexcept {
   return sum;
 }
 
-void epoch_domain::advance_and_collect(record& r) noexcept {
+void epoch_domain::collect_some(record& r) noexcept {
   try_advance();
   r.waiting.collect(epoch_.load(std::memory_order_acquire), grace);  // order (4): collect, acquire
   adopt_one(r);

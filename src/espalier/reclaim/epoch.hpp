@@ -12,6 +12,7 @@
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/instrumentation.hpp"
+#include "espalier/reclaim/domain_guard.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/reclaim/retired_list.hpp"
 #include "espalier/sync/per_thread.hpp"
@@ -58,56 +59,12 @@ namespace espalier {
 
 class epoch_domain {
   struct record;
+  friend domain_guard<epoch_domain>;
 
  public:
   static constexpr bool reclaims = true;
 
-  class [[nodiscard]] guard {
-   public:
-    guard(guard&& other) noexcept : domain_(other.domain_), record_(other.record_) {
-      other.record_ = nullptr;
-    }
-    guard& operator=(guard&& other) noexcept {
-      if (this != &other) {
-        release();
-        domain_ = other.domain_;
-        record_ = other.record_;
-        other.record_ = nullptr;
-      }
-      return *this;
-    }
-    guard(const guard&) = delete;
-    guard& operator=(const guard&) = delete;
-    [[gnu::always_inline]] ~guard() { release(); }
-
-    [[nodiscard]] bool protects(const epoch_domain& domain) const noexcept {
-      return record_ != nullptr && domain_ == &domain && record_ == domain.records_.if_made();
-    }
-    void renew() noexcept {
-      if (record_->depth == 1) domain_->announce(*record_);
-    }
-    /// Room for n retirements, whatever n is. It stays reserved if they do not come. Throws std::bad_alloc.
-    void reserve(std::size_t n) {
-      if (record_->waiting.reserve(n)) [[unlikely]]
-        domain_->advance_and_collect(*record_);
-    }
-    /// `bytes`: what its reclamation frees, about.
-    void retire(const retired& entry, std::size_t bytes = 0) noexcept {
-      // This thread is pinned. relaxed: only this thread writes its announcement.
-      const std::uint64_t epoch = record_->announced.load(std::memory_order_relaxed) >> 1U;
-      if (record_->waiting.retire(entry, bytes, epoch)) domain_->advance_and_collect(*record_);
-    }
-
-   private:
-    friend class epoch_domain;
-    guard(epoch_domain& domain, record& r) noexcept : domain_(&domain), record_(&r) {}
-    [[gnu::always_inline]] void release() noexcept {
-      if (record_ != nullptr) unpin(*record_);
-    }
-
-    epoch_domain* domain_;
-    record* record_;
-  };
+  using guard = domain_guard<epoch_domain>;
 
   struct stall {
     /// hw::thread_slot() of the pinned thread that is furthest behind, and the operating system's number of it.
@@ -138,7 +95,7 @@ class epoch_domain {
   /// Throws std::bad_alloc at a thread's first pin in this domain, std::system_error beyond 4096 threads.
   [[nodiscard, gnu::always_inline]] guard pin() {
     record& r = records_.local();
-    if (r.depth++ == 0) announce(r);
+    if (r.depth++ == 0) enter(r);
     return guard(*this, r);
   }
 
@@ -175,12 +132,12 @@ class epoch_domain {
   };
 
   // order (2): unpin, release
-  [[gnu::always_inline]] static void unpin(record& r) noexcept {
+  [[gnu::always_inline]] static void leave(record& r) noexcept {
     if (--r.depth == 0) r.announced.store(0, std::memory_order_release);
   }
 
   /// Of a record that announces nothing, or an epoch under which its thread needs nothing any more.
-  [[gnu::always_inline]] void announce(record& r) noexcept {
+  [[gnu::always_inline]] void enter(record& r) noexcept {
     // relaxed: a first guess, which the acquire load below confirms.
     std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
     while (true) {
@@ -196,7 +153,12 @@ class epoch_domain {
   }
   bool try_advance() noexcept;
   void adopt_one(record& mine) noexcept;
-  void advance_and_collect(record& r) noexcept;
+  /// Of a pinned thread.
+  [[nodiscard]] static std::uint64_t stamp_of(const record& r) noexcept {
+    return r.announced.load(std::memory_order_relaxed) >> 1U;  // relaxed: only this thread writes it
+  }
+  /// Advances first, if it can.
+  void collect_some(record& r) noexcept;
 
   // Every pin reads epoch_: words that change more often lie in other lines.
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> epoch_{1};

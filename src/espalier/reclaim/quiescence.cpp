@@ -54,7 +54,7 @@ std::uint64_t quiescence_domain::oldest_entry() const noexcept {
   return oldest;
 }
 
-void quiescence_domain::stamp_and_collect(record& r) noexcept {
+void quiescence_domain::collect_some(record& r) noexcept {
   r.waiting.stamp_sealed([this] { return next_time(); });
   const std::uint64_t oldest = oldest_entry();
   // A refusal: another thread has been inside for longer than this one. relaxed: a count for statistics().

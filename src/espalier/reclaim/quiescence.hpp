@@ -7,6 +7,7 @@
 
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/reclaim/domain_guard.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/reclaim/retired_list.hpp"
 #include "espalier/sync/per_thread.hpp"
@@ -52,54 +53,12 @@ namespace espalier {
 
 class quiescence_domain {
   struct record;
+  friend domain_guard<quiescence_domain>;
 
  public:
   static constexpr bool reclaims = true;
 
-  class [[nodiscard]] guard {
-   public:
-    guard(guard&& other) noexcept : domain_(other.domain_), record_(other.record_) {
-      other.record_ = nullptr;
-    }
-    guard& operator=(guard&& other) noexcept {
-      if (this != &other) {
-        release();
-        domain_ = other.domain_;
-        record_ = other.record_;
-        other.record_ = nullptr;
-      }
-      return *this;
-    }
-    guard(const guard&) = delete;
-    guard& operator=(const guard&) = delete;
-    [[gnu::always_inline]] ~guard() { release(); }
-
-    [[nodiscard]] bool protects(const quiescence_domain& domain) const noexcept {
-      return record_ != nullptr && domain_ == &domain && record_ == domain.records_.if_made();
-    }
-    void renew() noexcept {
-      if (record_->depth == 1) domain_->enter(*record_);
-    }
-    /// Room for n retirements, whatever n is. It stays reserved if they do not come. Throws std::bad_alloc.
-    void reserve(std::size_t n) {
-      if (record_->waiting.reserve(n)) [[unlikely]]
-        domain_->stamp_and_collect(*record_);
-    }
-    /// `bytes`: what its reclamation frees, about.
-    void retire(const retired& entry, std::size_t bytes = 0) noexcept {
-      if (record_->waiting.retire(entry, bytes, retired_list::no_stamp)) domain_->stamp_and_collect(*record_);
-    }
-
-   private:
-    friend class quiescence_domain;
-    guard(quiescence_domain& domain, record& r) noexcept : domain_(&domain), record_(&r) {}
-    [[gnu::always_inline]] void release() noexcept {
-      if (record_ != nullptr) leave(*record_);
-    }
-
-    quiescence_domain* domain_;
-    record* record_;
-  };
+  using guard = domain_guard<quiescence_domain>;
 
   struct stall {
     /// hw::thread_slot() of the thread that has been inside for longest, and the operating system's number of it.
@@ -172,7 +131,10 @@ class quiescence_domain {
   }
   std::uint64_t next_time() noexcept;
   [[nodiscard]] std::uint64_t oldest_entry() const noexcept;
-  void stamp_and_collect(record& r) noexcept;
+  /// A bag has no stamp before it is sealed.
+  [[nodiscard]] static std::uint64_t stamp_of(const record&) noexcept { return retired_list::no_stamp; }
+  /// Gives the sealed bags their stamp first.
+  void collect_some(record& r) noexcept;
 
   // Every entry reads clock_: words that change more often lie in other lines.
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> clock_{1};
