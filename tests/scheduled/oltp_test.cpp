@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -382,6 +383,33 @@ void leaves_and_comes(scene& s, oltp::protocol p, bool erased) {
 }
 ESPALIER_SCENE_OF_EACH_PROTOCOL(erased_and_inserted) { leaves_and_comes(s, p, true); }
 ESPALIER_SCENE_OF_EACH_PROTOCOL(undone_and_inserted) { leaves_and_comes(s, p, false); }
+
+/// Rows that no index has are there if their transaction has committed, and with the contents that it gave them.
+ESPALIER_SCENE_OF_EACH_PROTOCOL(appended) {
+  auto& f = s.make<with_jobs>(p);
+  s.thread("a", [&f] {
+    f.all.transact([&f](oltp::transaction& t) {
+      t.append(f.jobs, {1, 10});
+      t.append(f.jobs, {1, 11});
+    });
+    f.all.transact([&f](oltp::transaction& t) {
+      t.append(f.jobs, {2, 20});
+      t.roll_back();
+    });
+  });
+  s.thread("b", [&f] {
+    f.all.transact([&f](oltp::transaction& t) {
+      t.append(f.jobs, {1, 30});
+      require(!t.find(f.jobs, 1), "no transaction finds it");
+    });
+  });
+  s.at_end([&f] {
+    std::vector<std::uint64_t> kinds;
+    f.jobs.for_each_at_rest([&kinds](const job& j) { kinds.push_back(j.kind); });
+    std::sort(kinds.begin(), kinds.end());
+    require(kinds == std::vector<std::uint64_t>{10, 11, 30}, "the rows of both, and none that was undone");
+  });
+}
 
 /// Two take the first of a queue and erase it.
 ESPALIER_SCENE_OF_EACH_PROTOCOL(queue) {
