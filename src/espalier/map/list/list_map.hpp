@@ -51,6 +51,24 @@ void scan_against_list(Bound bound, First&& first, Next&& next, Visit&& visit) {
   }
 }
 
+/// Adds entries that the bound admits to a batch, in its direction, until it is full: of a list that does not change meanwhile. first
+/// and next as above; value_of(node) is the entry's value.
+template <class Key, class Value, class Bound, class First, class Next, class ValueOf>
+void fill_from_list(entry_batch<Key, Value>& out, const Bound& bound, First&& first, Next&& next,
+                    ValueOf&& value_of) {
+  const auto add = [&](const auto& n) {
+    out.add(n.key, value_of(n));
+    return !out.full();
+  };
+  if constexpr (Bound::reverse) {
+    scan_against_list<Key>(bound, first, next, add);
+  } else {
+    const auto* n = first();
+    while (n != nullptr && !bound.admits(n->key)) n = next(*n);
+    while (n != nullptr && add(*n)) n = next(*n);
+  }
+}
+
 /// The part of an ordered list that is the same for all algorithms whose readers take no locks. Finds and scans walk from the
 /// head by acquire loads, and write nothing.
 ///

@@ -165,17 +165,9 @@ class mcs_list : public locked_nodes<mcs_list<Key, Value, Traits, Compare>, Key,
   template <class Bound>
   void fill(batch& out, const Bound& bound) const {
     const lock_guard hold(lock_);
-    const auto add = [&out](const node& n) {
-      out.add(n.key, n.value);
-      return !out.full();
-    };
-    if constexpr (Bound::reverse) {
-      scan_against_list<Key>(bound, [this] { return first_; }, [](const node& n) { return n.next; }, add);
-    } else {
-      const node* n = first_;
-      while (n != nullptr && !bound.admits(n->key)) n = n->next;
-      while (n != nullptr && add(*n)) n = n->next;
-    }
+    fill_from_list(
+        out, bound, [this] { return first_; }, [](const node& n) { return n.next; },
+        [](const node& n) -> const Value& { return n.value; });
   }
 
   alignas(hw::false_sharing_bytes) mutable typename traits::lock_type lock_;

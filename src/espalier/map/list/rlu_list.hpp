@@ -232,19 +232,9 @@ class rlu_list : public stored_map<rlu_list<Key, Value, Traits, Compare>, Key, V
   template <class Bound>
   void fill(batch& out, const Bound& bound) const {
     const section now(rlu_);
-    const auto first = [&] { return now.read(head_).next; };
-    const auto next = [&now](const node& n) { return now.read(n).next; };
-    const auto add = [&](const node& n) {
-      out.add(n.key, holder::read(now.read(n).value));
-      return !out.full();
-    };
-    if constexpr (Bound::reverse) {
-      scan_against_list<Key>(bound, first, next, add);
-    } else {
-      const node* n = first();
-      while (n != nullptr && !bound.admits(n->key)) n = next(*n);
-      while (n != nullptr && add(*n)) n = next(*n);
-    }
+    fill_from_list(
+        out, bound, [&] { return now.read(head_).next; }, [&](const node& n) { return now.read(n).next; },
+        [&](const node& n) -> typename holder::view { return holder::read(now.read(n).value); });
   }
 
   /// After a conflict. No commit waits for this thread meanwhile.
