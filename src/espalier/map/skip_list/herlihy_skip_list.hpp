@@ -5,13 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <utility>
+#include <string_view>
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/map/skip_list/locked_skip_list.hpp"
 #include "espalier/map/skip_list/skip_list_map.hpp"
-#include "espalier/sync/backoff.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 
@@ -50,16 +49,7 @@
 // written with a new node, or with the frozen ones of the node that goes; those lead to nodes that are linked at that level,
 // because an erase of one of these has to lock the node that goes, or the tower before it.
 //
-// Linearization points
-//   insert, insert_or_assign -> true     publish: the store of the link at level 0
-//   insert -> false                      as find
-//   assign -> false, update to a value   the store of the value
-//   erase -> true, update to nothing     unlink: the store of the link at level 0
-//   erase -> false, find, contains       as skip_list_map.hpp says
-//
-// Orderings
-//   (1) publish, unlink (release) -> read_link (acquire) in map/skip_list/skip_list_map.hpp: a thread that reaches a node
-//       sees it constructed, and the links that were stored before.
+// Linearization points, orderings: those of locked_skip_list.hpp.
 // The accesses of the mark, and those of links and values by holders of the lock, are ordered by the lock.
 
 namespace espalier {
@@ -78,23 +68,18 @@ struct herlihy_tower {
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class Levels = drawn_levels>
 class herlihy_skip_list
-    : public skip_list_map<
+    : public locked_skip_list<
           herlihy_skip_list<Key, Value, Traits, Compare, Levels>, Key, Value,
           completed_traits<Traits, herlihy_skip_list_traits>, Compare,
-          herlihy_tower<typename completed_traits<Traits, herlihy_skip_list_traits>::lock_type>, false,
+          herlihy_tower<typename completed_traits<Traits, herlihy_skip_list_traits>::lock_type>, nothing_seen,
           Levels> {
   using traits = completed_traits<Traits, herlihy_skip_list_traits>;
-  using base = skip_list_map<herlihy_skip_list, Key, Value, traits, Compare,
-                             herlihy_tower<typename traits::lock_type>, false, Levels>;
+  using base = locked_skip_list<herlihy_skip_list, Key, Value, traits, Compare,
+                                herlihy_tower<typename traits::lock_type>, nothing_seen, Levels>;
   friend base;
-  using base::store_;
-  using typename base::contract;
-  friend contract;
-  using typename base::holder;
-  using typename base::new_node;
   using typename base::node;
+  using typename base::place;
   using typename base::tower;
-  using place = typename base::template place<>;
 
  public:
   using typename base::guard_type;
@@ -119,91 +104,26 @@ class herlihy_skip_list
   ~herlihy_skip_list() { base::destroy_all(); }
 
  private:
-  [[nodiscard]] node* seek(const Key& key, place& at) const {
-    return base::seek_place(key, at, [](const tower&) { return typename base::nothing{}; });
+  [[nodiscard]] static nothing_seen look(const tower&) noexcept { return {}; }
+
+  [[nodiscard]] static const char* wrong_at_rest(const tower& t) noexcept {
+    if (is_seen_held(t.lock)) return "a linked tower is locked";
+    return t.erased ? "a linked tower is marked" : nullptr;
   }
 
-  bool do_insert(guard_type&, const Key& key, const Value& value) {
-    new_node fresh(*this);
-    for (backoff pause;; pause.wait()) {
-      place at;
-      if (seek(key, at) != nullptr) return false;
-      if (insert_at(at, fresh, key, value)) return true;
-    }
-  }
+  /// The lock of a node.
+  class held_node {
+   public:
+    explicit held_node(node& n) : node_(n), hold_(n.lock) {}
+    [[nodiscard]] static bool is_held() noexcept { return true; }
+    [[nodiscard]] bool is_present() const noexcept { return !node_.erased; }
+    void erase() noexcept { node_.erased = true; }
 
-  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
-    new_node fresh(*this);
-    guard.reserve(holder::retirements);
-    for (backoff pause;; pause.wait()) {
-      place at;
-      node* const n = seek(key, at);
-      if (n == nullptr) {
-        if (insert_at(at, fresh, key, value)) return true;
-        continue;
-      }
-      const auto word = fresh.word.get(value);
-      if (const auto old = assign(*n, word)) {
-        fresh.word.release();
-        holder::retire(store_, guard, *old);
-        return false;
-      }
-    }
-  }
+   private:
+    node& node_;
+    const lock_guard<typename traits::lock_type> hold_;
+  };
 
-  template <class Function>
-  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
-    new_node fresh(*this);
-    guard.reserve(1);
-    for (backoff pause;; pause.wait(), fresh.word.reset()) {
-      place at;
-      node* const n = seek(key, at);
-      if (n == nullptr) {
-        const std::optional<Value> value = f(std::nullopt);
-        if (!value || insert_at(at, fresh, key, *value)) return std::nullopt;
-        continue;
-      }
-      update_outcome changed = update_at(at, *n, fresh, f);
-      if (!changed.done) continue;
-      if (changed.unlinked)
-        base::retire_node(guard, n);
-      else
-        holder::retire(store_, guard, changed.old);
-      return std::move(changed.before);
-    }
-  }
-
-  bool do_erase(guard_type& guard, const Key& key) {
-    guard.reserve(1);
-    for (backoff pause;; pause.wait()) {
-      place at;
-      node* const n = seek(key, at);
-      if (n == nullptr) return false;
-      bool erased = false;
-      {
-        const lock_guard own(n->lock);
-        erased = unlink(at, *n);
-      }
-      if (!erased) continue;
-      base::retire_node(guard, n);
-      return true;
-    }
-  }
-
- public:
-  // Quiescent only, for tests and inspection.
-
-  /// What is wrong with the structure, or null.
-  [[nodiscard]] const char* check_invariants() const {
-    if (is_seen_held(base::head_.begin.lock)) return "the head is locked";
-    for (const node* n = base::first_at(0); n != nullptr; n = base::next_of(*n, 0)) {
-      if (is_seen_held(n->lock)) return "a reachable node is locked";
-      if (n->erased) return "a reachable node is marked";
-    }
-    return base::check_invariants();
-  }
-
- private:
   /// The locks of the towers before a node.
   class held_towers {
    public:
@@ -229,69 +149,12 @@ class herlihy_skip_list
       return true;
     }
 
+    static void changed() noexcept {}
+
    private:
     std::array<tower*, base::most_levels> held_;
     unsigned count_ = 0;
   };
-
-  /// Links a new node where a seek has not found its key. False if a tower there has changed.
-  bool insert_at(const place& at, new_node& fresh, const Key& key, const Value& value) {
-    node& n = fresh.prepare(key, value, at);
-    held_towers held;
-    if (!held.lock(at, n.levels)) return false;
-    for (unsigned level = 0; level < n.levels; ++level)
-      n.next(level).store(at.after[level],
-                          std::memory_order_relaxed);  // relaxed: published by the next store
-    for (unsigned level = 0; level < n.levels; ++level) {
-      // LP: insert(true), at level 0. order (1): publish, release
-      at.before[level]->next(level).store(&n, std::memory_order_release);
-    }
-    base::reached(n.levels - 1U);
-    fresh.linked();
-    return true;
-  }
-
-  /// Stores the value; returns the word before, or nothing if the node is erased.
-  static std::optional<typename holder::word> assign(node& n, typename holder::word fresh) {
-    const lock_guard own(n.lock);
-    if (n.erased) return std::nullopt;
-    return base::replace_value(n, fresh);
-  }
-
-  struct update_outcome {
-    bool done = false;  // else the search was too old
-    bool unlinked = false;
-    typename holder::word old{};
-    std::optional<Value> before{};
-  };
-  template <class Function>
-  update_outcome update_at(const place& at, node& n, new_node& fresh, Function& f) {
-    const lock_guard own(n.lock);
-    if (n.erased) return {};
-    // relaxed: written under the lock only
-    const auto old = n.value.load(std::memory_order_relaxed);
-    std::optional<Value> before(holder::read(old));
-    std::optional<Value> value = f(before);
-    if (!value) return {.done = unlink(at, n), .unlinked = true, .old = old, .before = std::move(before)};
-    base::replace_value(n, fresh.word.get(std::move(*value)));
-    fresh.word.release();
-    return {.done = true, .unlinked = false, .old = old, .before = std::move(before)};
-  }
-
-  /// Unlinks a node whose lock this thread holds, and marks it. False if a tower before it has changed; then it does nothing.
-  static bool unlink(const place& at, node& n) {
-    if (n.levels > at.levels) return false;  // the search did not see so high
-    held_towers held;
-    if (!held.lock(at, n.levels)) return false;
-    n.erased = true;
-    for (unsigned level = n.levels; level-- != 0;) {
-      // relaxed: written under the lock only
-      node* const after = n.next(level).load(std::memory_order_relaxed);
-      // LP: erase(true), at level 0. order (1): unlink, release
-      at.before[level]->next(level).store(after, std::memory_order_release);
-    }
-    return true;
-  }
 };
 
 }  // namespace espalier

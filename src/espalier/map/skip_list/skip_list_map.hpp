@@ -62,6 +62,9 @@ class drawn_levels {
   per_thread<generator> generators_;
 };
 
+/// What a search remembers of a tower that it need not validate by itself.
+struct nothing_seen {};
+
 /// The base of a skip list. The algorithm derives from it, makes it a friend, and provides
 ///   State   what each tower has besides links; its constructor takes the number of levels, its member `levels` keeps it
 ///   Marked  whether the lowest bit of a link says that its node is erased
@@ -256,8 +259,7 @@ class skip_list_map : public stored_map<Map, Key, Value, Compare, node_store<Tra
 
   /// Where an update has found its key, or its place: on each level up to the first that is empty, the last tower whose key
   /// is smaller, and the node after it. Seen is what the algorithm reads of a tower before it reads the links.
-  struct nothing {};
-  template <class Seen = nothing>
+  template <class Seen = nothing_seen>
   struct place {
     unsigned levels;  ///< of the search
     std::array<tower*, most_levels> before;
