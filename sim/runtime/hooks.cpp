@@ -1,7 +1,10 @@
 // Replaces the library's own modules in a simulated program: waiting, thread slots, fences, pages, ends of threads.
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -193,6 +196,9 @@ page_run map_pages(std::size_t bytes, const page_options& options) {
 }
 
 }  // namespace espalier::hw
+
+/// The system has no random numbers, so that each run is like the others.
+extern "C" ssize_t __wrap_getrandom(void*, std::size_t, unsigned) { return -1; }
 
 // A fiber that used a runtime calls leave() itself.
 void espalier::delegation::detail::leave_at_thread_end(live_runtime&) {}
