@@ -232,7 +232,7 @@ void declare(CLI::App& verb, simulate_options& o) {
   declare_seed(verb, o);
   measurement.add(
       "--study", o.study, "NAME",
-      "Run a study instead of the maps: atc18, calibration, dps, eunomia or malloc-tsx; an unknown "
+      "Run a study instead of the maps: atc18, cache, calibration, dps, eunomia or malloc-tsx; an unknown "
       "name lists them with descriptions");
   measurement.add_list("--figure", o.figures, "ID",
                        "Of a study, only these figures, comma-separated; an unknown one lists them");

@@ -44,8 +44,10 @@ void declare(CLI::App& verb, bench_options& o) {
 
   plain.add("--study", o.study, "NAME",
             "Run a study instead of maps and workloads, and compare its results with its paper; --out is the "
-            "folder for its pages. atc18: the trees (--keys K for one number of keys); dps: what a message "
-            "costs; eunomia: B+trees under contention; malloc-tsx: where mallocs place blocks, and how that "
+            "folder for its pages. atc18: the trees (--keys K for one number of keys); cache: caches by "
+            "locks and by "
+            "delegation; dps: what a message costs; eunomia: B+trees under contention; malloc-tsx: where "
+            "mallocs place blocks, and how that "
             "affects elided locks; malloc-speed: the time and memory of mallocs");
   plain.add_list("--mallocs", o.mallocs, "NAME",
                  fmt::format("Mallocs of the studies malloc-tsx and malloc-speed, comma-separated: {}; by "

@@ -101,8 +101,8 @@ _espalier() {{
     --order) words='scrambled sequential' ;;
     --key-type) words='integer string' ;;
     --study)
-      words='atc18 dps eunomia malloc-speed malloc-tsx'
-      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 dps eunomia malloc-tsx' ;;
+      words='atc18 cache dps eunomia malloc-speed malloc-tsx oltp'
+      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 cache calibration dps eunomia malloc-tsx oltp' ;;
     --figure)
       local study=''
       for ((i = 2; i < COMP_CWORD - 1; ++i)); do

@@ -81,8 +81,8 @@ def parser() -> argparse.ArgumentParser:
 
             The layout that `espalier inspect` writes by --json becomes a page of its own.
 
-            The study that `--study atc18`, `dps`, `eunomia`, `malloc-tsx` or `malloc-speed` writes becomes an index,
-            and beside it a page for each of its figures, which share plotly-VERSION.js.
+            The study that `--study atc18`, `cache`, `dps`, `eunomia`, `malloc-tsx` or `malloc-speed` writes becomes an
+            index, and beside it a page for each of its figures, which share plotly-VERSION.js.
 
             Several files become one page. Entries are told apart by workload, map and threads;
             where two files hold the same, their maps carry the file's name. Ratios between two

@@ -202,7 +202,7 @@ class Help(CommandTest):
                              ("ru", "run"), ("run --malloc random -- printe", "printenv"),
                              ("run -- cat /etc/passw", "/etc/passwd")):
             self.assertIn(among, self.offered("espalier", *typed.split(" ")))
-        for typed, all_of_them in (("bench --study ", "atc18 dps eunomia malloc-speed malloc-tsx"), ("inspect --machine th", "this"),
+        for typed, all_of_them in (("bench --study ", "atc18 cache dps eunomia malloc-speed malloc-tsx oltp"), ("inspect --machine th", "this"),
                                    ("inspect --rep", "--report"), ("run --malloc i", "index-aware"),
                                    ("run --locks t", "tts tle"), ("sim", "simulate"), ("simulate --cal", "--calibrate"),
                                    ("simulate --pin com", "compact"), ("bench --pin com", "")):

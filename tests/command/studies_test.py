@@ -282,6 +282,46 @@ class Dps(StudyCase):
         self.assertLessEqual(max(map(len, self.done.stdout.splitlines())), 120)
 
 
+class Caches(StudyCase):
+    """Middleware 2019, section 5.3: five caches. The study itself ends with an error where a get or a set goes wrong."""
+
+    VERB = "simulate"
+    NAME = "cache"
+    OPTIONS = ("--threads", "1,2", "--keys", "100", "--operations", "60")
+    PAGES = ["figure-13a", "figure-13b", "figure-13c", "figure-13d", "latency"]
+    ENGINES = {"stock", "ffwd", "ParSec", "DPS", "DPS ParSec", "DPS ParSec, fenced"}
+
+    def test_each_engine_has_an_entry_for_each_load_and_finds_all(self) -> None:
+        rows = self.results["benchmarks"]
+        names = [row["name"] for row in rows]
+        self.assertEqual(len(names), len(set(names)))
+        for threads, engines in ((2, self.ENGINES), (1, self.ENGINES - {"ffwd", "DPS ParSec, fenced"})):
+            # A server and a client are two. What waits for sets is shown with the most threads.
+            self.assertEqual({row["technique"] for row in rows if row["threads"] == threads}, engines)
+        for row in rows:
+            self.assertEqual(row["hits"], 1, row)
+            if row["technique"] != "DPS ParSec":
+                self.assertEqual(row["overwritten"], 0, row)
+            latency = row["latency_cycles"]
+            self.assertLessEqual(0 < latency["p50"] <= latency["p99"], latency["p99.9"], row)
+
+    def test_each_figure_has_a_page_and_says_what_the_paper_leaves_open(self) -> None:
+        self.assertEqual(study_files(self.out), {"cache.json", "index.html", *(f"{page}.html" for page in self.PAGES)})
+        self.assertEqual([figure["id"] for figure in self.results["study"]["figures"]], self.PAGES)
+        for figure in self.results["study"]["figures"]:
+            self.assertTrue(figure["charts"] and figure["findings"], figure["id"])
+            self.assertIn("100 items, of which the paper has a million", figure["summary"])
+            self.assertIn("exponent 0.99", figure["summary"])
+        self.assertLessEqual(max(map(len, self.done.stdout.splitlines())), 120)
+
+    def test_natively_each_get_is_checked_too(self) -> None:
+        self.ended(0, "bench", "--study", "cache", "--keys", "300", "--operations", "4000", "--runs", "1", "--out", "n")
+        rows = json.loads((self.folder / "n" / "cache.json").read_text())["benchmarks"]
+        self.assertEqual({row["name"].removeprefix("engines/") for row in rows}, self.ENGINES)
+        for row in rows:
+            self.assertEqual(row["hits"], 1, row)
+
+
 class Calibration(StudyCase):
     """Programs of a few lines: the model's half of what is compared with published measurements."""
 
@@ -457,6 +497,8 @@ class Refusals(Case):
             **{("--study", "oltp", *arguments): word for arguments, word in {
                 ("--keys", "999"): "at least 1000", ("--threads", "1,2"): "one number", ("--operations", "0"): "--operations",
                 ("--json", "r.json"): "--out"}.items()},
+            **{("--study", "cache", *arguments): word for arguments, word in {
+                ("--keys", "0"): "at least 1", ("--pin", "compact"): "--pin", ("--threads", "81"): "from 1 to 80"}.items()},
             **{("--study", "calibration", *arguments): word for arguments, word in {
                 ("--keys", "5"): "--keys", ("--json", "r.json"): "--out", ("--threads", "81"): "from 1 to 80"}.items()},
             **{("--study", "malloc-tsx", *arguments): word for arguments, word in {
@@ -495,6 +537,7 @@ class Repetition(StudiesTest):
             unrandomised = ()  # not everywhere allowed
         for study, *arguments in (("dps", "--threads", "12", "--keys", "128", "--figure", "figure-3,figure-10,figure-12"),
                                   ("oltp", "--threads", "2", "--keys", "1000"),
+                                  ("cache", "--threads", "2", "--keys", "50"),
                                   ("malloc-tsx", "--sizes", "496", "--keys", "100")):
             with self.subTest(study):
                 # Whoever starts it has set other variables: stacks begin elsewhere.
