@@ -25,7 +25,10 @@
 #include <vector>
 
 #include "espalier/cache/entry_log.hpp"
+#include "espalier/cache/writer_groups.hpp"
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pages.hpp"
+#include "espalier/hw/thread_slot.hpp"
 #include "espalier/measure/random.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/environment.hpp"
@@ -648,6 +651,91 @@ TEST(ByteCache, ASegmentOfWhichLittleLivesWaitsForItsWriters) {
   log.complete(where, 16, cache_entry::never);
   EXPECT_EQ(log.take_loose(log.segment_bytes()), segment);
   EXPECT_EQ(log.take_loose(log.segment_bytes()), caching::entry_log::none);
+}
+
+/// Runs a function in a thread of another group of writers.
+template <class Function>
+void in_another_group(Function&& function) {
+  const std::uint32_t here = hw::thread_slot();
+  std::thread other([&] {
+    ASSERT_NE((hw::thread_slot() ^ here) % caching::writer_groups_for(1024), 0U);
+    function();
+  });
+  other.join();
+}
+
+TEST(ByteCache, EachGroupOfWritersFillsASegmentOfItsOwn) {
+  EXPECT_EQ(caching::writer_groups_for(127), 1U) << "what a small cache has is for entries";
+  EXPECT_EQ(caching::writer_groups_for(1024), 16U);
+  EXPECT_EQ(caching::writer_groups_for(1U << 20U), caching::most_writer_groups);
+  EXPECT_EQ(sizeof(caching::entry_log::segment), hw::cache_line_bytes);
+  caching::memory_budget budget(64 * mib);
+  caching::entry_log log(budget);
+  const std::uint32_t mine = log.take_free();
+  log.open(mine, caching::queue::fresh, 0);
+  std::uint32_t others = caching::entry_log::none;
+  in_another_group([&] {
+    EXPECT_EQ(log.allocate(16, caching::queue::fresh, 0), 0U) << "the open segment is another group's";
+    others = log.take_free();
+    log.open(others, caching::queue::fresh, 0);
+    EXPECT_EQ(&log.segment_of(log.allocate(16, caching::queue::fresh, 0)), &log[others]);
+  });
+  EXPECT_EQ(&log.segment_of(log.allocate(16, caching::queue::fresh, 0)), &log[mine]) << "it was not sealed";
+  log.flush();
+  in_another_group([&] { EXPECT_EQ(log.allocate(16, caching::queue::fresh, 0), 0U) << "all were sealed"; });
+}
+
+TEST(ByteCache, WhatAGroupLeftOpenIsEvictedInItsTurn) {
+  caching::memory_budget budget(64 * mib);
+  caching::entry_log log(budget);
+  const std::uint32_t lifelong = log.take_free();
+  log.open(lifelong, caching::queue::fresh, 1);
+  const std::uint32_t left = log.take_free();
+  caching::location where = 0;
+  in_another_group([&] {
+    log.open(left, caching::queue::fresh, 0);
+    where = log.allocate(16, caching::queue::fresh, 0);
+  });
+  EXPECT_EQ(log.oldest(caching::queue::fresh), caching::entry_log::none)
+      << "a group may go on with its newest one";
+  EXPECT_EQ(log[left].end, 0U);
+  const std::uint32_t newer = log.take_free();
+  log.open(newer, caching::queue::fresh, 0);
+  EXPECT_EQ(log.oldest(caching::queue::fresh), caching::entry_log::none) << "a writer is in it";
+  log.complete(where, 16, cache_entry::never);
+  EXPECT_EQ(log.oldest(caching::queue::fresh), left);
+  EXPECT_EQ(log[left].end, 16U) << "it was sealed";
+  in_another_group([&] { EXPECT_EQ(log.allocate(16, caching::queue::fresh, 0), 0U) << "as its group sees"; });
+  EXPECT_NE(log.allocate(16, caching::queue::fresh, 0), 0U) << "the newest of a lifetime stays open";
+  EXPECT_NE(log.allocate(16, caching::queue::fresh, 1), 0U);
+}
+
+TEST(ByteCache, VersionsAreUniqueAndCountedInAllGroups) {
+  constexpr std::uint64_t block = caching::version_source::block;
+  caching::version_source versions(4);
+  EXPECT_EQ(versions.flush(), 0U) << "there is none to forget";
+  for (std::uint64_t v = 1; v <= block + 1; ++v)
+    EXPECT_EQ(versions.next(), v) << "one thread draws them in order";
+  in_another_group([&] { EXPECT_EQ(versions.next(), 2 * block + 1); });
+  EXPECT_EQ(versions.next(), block + 2);
+  EXPECT_EQ(versions.drawn(), block + 3);
+  const std::uint64_t until = versions.flush();
+  EXPECT_GE(until, 2 * block + 1);
+  EXPECT_EQ(versions.drawn(), block + 3);
+  EXPECT_GT(versions.next(), until);
+  in_another_group(
+      [&] { EXPECT_GT(versions.next(), until) << "no group goes on with what was handed out before"; });
+  EXPECT_EQ(versions.drawn(), block + 5);
+}
+
+TEST(ByteCache, WhatAGroupStoresAfterAFlushOfAnotherIsThere) {
+  timed t(64 * mib);
+  in_another_group([&] { t.store("before", "1"); });
+  t.cache.flush();
+  in_another_group([&] { t.store("after", "2"); });
+  EXPECT_FALSE(t.value("before").has_value());
+  EXPECT_TRUE(t.value("after").has_value());
+  EXPECT_EQ(t.cache.statistics().stored, 2U);
 }
 
 /// Whether the kernel may back this byte with a huge page.

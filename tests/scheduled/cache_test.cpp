@@ -13,6 +13,7 @@
 #include "espalier/cache/byte_cache.hpp"
 #include "espalier/cache/entry_log.hpp"
 #include "espalier/cache/table.hpp"
+#include "espalier/cache/writer_groups.hpp"
 #include "espalier/hw/pause.hpp"
 #include "scheduled/scenes.hpp"
 #include "sim/explore.hpp"
@@ -88,6 +89,27 @@ ESPALIER_SCENE(cache, a_split_hides_nothing, 500, 1, steps_up_to(400'000)) {
       require(t.has(numbers::hash_of(n), n), "a split loses an entry");
     require(t.entries.buckets() == 65, "a bucket was split");
     require(t.count() == a_line + 2, "an entry is there twice");
+  });
+}
+
+ESPALIER_SCENE(cache, a_group_draws_each_version_once, 500, 1, steps_up_to(400'000)) {
+  struct group {
+    caching::version_source versions{1};
+    std::array<std::uint64_t, 4> drawn{};
+  };
+  auto& g = s.make<group>();
+  for (std::uint64_t v = 1; v < caching::version_source::block; ++v) static_cast<void>(g.versions.next());
+  for (unsigned thread = 0; thread < 2; ++thread) {
+    s.thread("draws", [&g, thread] {
+      for (unsigned i = 0; i < 2; ++i) g.drawn[2 * thread + i] = g.versions.next();
+    });
+  }
+  s.at_end([&g] {
+    for (std::size_t i = 0; i < g.drawn.size(); ++i) {
+      require(g.drawn[i] >= caching::version_source::block, "a version is given again");
+      for (std::size_t j = 0; j < i; ++j) require(g.drawn[i] != g.drawn[j], "two changes have one version");
+    }
+    require(g.versions.drawn() == caching::version_source::block + 3, "each version is counted once");
   });
 }
 

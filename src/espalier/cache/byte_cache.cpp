@@ -201,7 +201,7 @@ class byte_cache::one_change {
     } else if (is_large_) {
       extent_ = s_.large.allocate(entry::longest_head + bytes_);
     } else {
-      where_ = s_.log.allocate(bytes_, in_, lifetime_);
+      where_ = s_.log.allocate(bytes_, in_, lifetime_, group_);
     }
     return has_room();
   }
@@ -210,7 +210,10 @@ class byte_cache::one_change {
   [[nodiscard]] bool make_room() noexcept {
     guard_.reset();
     try {
+      // relaxed, both: a hint
+      s_.waiting.fetch_add(1, std::memory_order_relaxed);
       const std::lock_guard evicting(s_.mutex);
+      s_.waiting.fetch_sub(1, std::memory_order_relaxed);
       if (is_large_)
         extent_ = s_.allocate_large(entry::longest_head + bytes_);
       else
@@ -223,7 +226,7 @@ class byte_cache::one_change {
   /// Writes the entry into the room, and publishes it. True: its key is new.
   [[nodiscard]] bool write() {
     if (old_ != nullptr) static_cast<void>(guard_to_leave());
-    if (version_ == 0) version_ = s_.next_version();
+    if (version_ == 0) version_ = s_.versions.next(group_);
     std::byte* const at = room();
     entry& made = entry::make(at, shape_, key_.key, wanted_, version_, second_);
     if (wanted_.what == cache_change::kind::amend)
@@ -349,6 +352,7 @@ class byte_cache::one_change {
   std::size_t bytes_ = 0;
   unsigned lifetime_ = 0;
   queue in_ = queue::fresh;
+  const unsigned group_ = s_.log.writer_group();
   // Room that is no entry yet, in a segment or an extent.
   location where_ = 0;
   std::uint32_t extent_ = extents::none;
@@ -382,7 +386,7 @@ void byte_cache::flush() noexcept {
   const std::lock_guard held(s.mutex);
   // A change that began from an entry ends before its flush, or sees it.
   s.entries.between_changes([&s] {
-    s.flushed.store(s.next_version(), std::memory_order_release);  // order: flush, release
+    s.flushed.store(s.versions.flush(), std::memory_order_release);  // order: flush, release
   });
   s.flushed_at = s.next_age();
   s.log.flush();
@@ -423,7 +427,7 @@ cache_statistics byte_cache::statistics() const {
     r.walked_ended = s.walked_ended;
   }
   r.segment_bytes = s.log.segment_bytes();
-  r.stored = s.versions.load(std::memory_order_relaxed);
+  r.stored = s.versions.drawn();
   r.evictions = s.evictions.load(std::memory_order_relaxed);
   r.evicted_unfetched = s.evicted_unfetched.load(std::memory_order_relaxed);
   r.evicted_with_end = s.evicted_with_end.load(std::memory_order_relaxed);

@@ -30,9 +30,9 @@ entry_log::entry_log(memory_budget& budget, std::size_t bytes_behind)
       count_(static_cast<std::uint32_t>(budget.limit() / segment_bytes_)),
       pages_(hw::map_pages(count_ * segment_bytes_ + bytes_behind,
                            {.huge = budget.limit() >= huge_from, .sparse = true})),
-      segments_(std::make_unique<segment[]>(count_)) {
-  for (auto& index : open_)
-    index.store(none, std::memory_order_relaxed);  // relaxed: no other thread knows the log
+      segments_(std::make_unique<segment[]>(count_)),
+      open_(writer_groups_for(count_)) {
+  newest_.fill(none);
   unbacked_.reserve(count_);
   loose_taken_.reserve(count_);
   for (std::uint32_t i = count_; i > 0; --i) unbacked_.push_back(i - 1);
@@ -40,9 +40,9 @@ entry_log::entry_log(memory_budget& budget, std::size_t bytes_behind)
   if (pages_.is_huge_advised()) pages_.refuse_huge(count_ * segment_bytes_);
 }
 
-location entry_log::allocate(std::size_t bytes, queue in, unsigned lifetime) noexcept {
+location entry_log::allocate(std::size_t bytes, queue in, unsigned lifetime, unsigned group) noexcept {
   // order (2): allocate, acquire
-  const std::uint32_t index = open_of(in, lifetime).load(std::memory_order_acquire);
+  const std::uint32_t index = open_[group].each[kind_of(in, lifetime)].load(std::memory_order_acquire);
   if (index == none) return 0;
   segment& s = segments_[index];
   // relaxed: the exchange confirms it. One that is sealed has no room.
@@ -159,12 +159,14 @@ bool entry_log::find_holes() noexcept {
     return segment::is_worth_copying(live, of, segment::last_holes_one_in);
   };
   bool found = false;
-  for (auto& open : open_) {
-    const std::uint32_t index = open.load(std::memory_order_relaxed);  // relaxed: under the mutex
-    if (index == none || !has_holes(index, segments_[index].fill.load(std::memory_order_relaxed)))
-      continue;                                   // relaxed: as above
-    open.store(none, std::memory_order_relaxed);  // relaxed: as in seal_open
-    seal(index);
+  for (unsigned group = 0; group < open_.size(); ++group) {
+    for (auto& open : open_[group].each) {
+      const std::uint32_t index = open.load(std::memory_order_relaxed);  // relaxed: under the mutex
+      if (index == none || !has_holes(index, segments_[index].fill.load(std::memory_order_relaxed)))
+        continue;                                   // relaxed: as above
+      open.store(none, std::memory_order_relaxed);  // relaxed: as in seal_open
+      seal(index);
+    }
   }
   for (std::uint32_t i = 0; i < std::min(count_, most_looks); ++i) {
     holes_at_ = holes_at_ + 1 < count_ ? holes_at_ + 1 : 0;
@@ -261,10 +263,23 @@ void entry_log::reclaim(std::uint32_t index) noexcept {
   } while (!free_.compare_exchange_weak(first, index, std::memory_order_release, std::memory_order_relaxed));
 }
 
-std::uint32_t entry_log::oldest(queue in) const noexcept {
+std::uint32_t entry_log::oldest(queue in) noexcept {
   std::uint32_t i = order_[index_of(in)].oldest;
-  while (i != none && !is_complete(i)) i = segments_[i].newer;
+  for (; i != none; i = segments_[i].newer) {
+    if (newest_[kind_of(in, segments_[i].lifetime)] != i) seal_left_open(i);
+    if (is_complete(i)) break;
+  }
   return i;
+}
+
+void entry_log::seal_left_open(std::uint32_t index) noexcept {
+  const segment& s = segments_[index];
+  // relaxed, both: under the mutex
+  if (s.fill.load(std::memory_order_relaxed) == segment::is_sealed) return;
+  const queue in = s.in.load(std::memory_order_relaxed);
+  open_[s.group].each[kind_of(in, s.lifetime)].store(none,
+                                                     std::memory_order_relaxed);  // relaxed: as in seal_open
+  seal(index);
 }
 
 void entry_log::open(std::uint32_t index, queue in, unsigned lifetime, std::uint64_t age) noexcept {
@@ -277,7 +292,9 @@ void entry_log::open(std::uint32_t index, queue in, unsigned lifetime, std::uint
   ++o.count;
   s.age = age;
   s.lifetime = static_cast<std::uint8_t>(lifetime);
+  s.group = static_cast<std::uint8_t>(writer_group());
   s.is_listed = true;
+  newest_[kind_of(in, lifetime)] = index;
   // relaxed, all of it: the fill publishes it.
   s.in.store(in, std::memory_order_relaxed);
   s.complete.store(0, std::memory_order_relaxed);
@@ -291,7 +308,7 @@ void entry_log::open(std::uint32_t index, queue in, unsigned lifetime, std::uint
     s.complete.store(fill, std::memory_order_relaxed);
   }
   s.fill.store(fill, std::memory_order_release);  // order (2): open, release
-  std::atomic<std::uint32_t>& open = open_of(in, lifetime);
+  std::atomic<std::uint32_t>& open = open_[s.group].each[kind_of(in, lifetime)];
   // relaxed: under the mutex, as every store to it
   if (const std::uint32_t full = open.load(std::memory_order_relaxed); full != none) seal(full);
   open.store(index, std::memory_order_release);  // order (2): open, release
@@ -307,10 +324,12 @@ void entry_log::seal(std::uint32_t index) noexcept {
 }
 
 void entry_log::seal_open() noexcept {
-  for (auto& open : open_) {
-    // relaxed: an allocation that still finds the segment finds it sealed
-    if (const std::uint32_t index = open.exchange(none, std::memory_order_relaxed); index != none)
-      seal(index);
+  for (unsigned group = 0; group < open_.size(); ++group) {
+    for (auto& open : open_[group].each) {
+      // relaxed: an allocation that still finds the segment finds it sealed
+      if (const std::uint32_t index = open.exchange(none, std::memory_order_relaxed); index != none)
+        seal(index);
+    }
   }
 }
 

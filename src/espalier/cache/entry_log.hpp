@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "espalier/cache/entry.hpp"
+#include "espalier/cache/writer_groups.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pages.hpp"
 
 // The memory of entries: segments of equal size that are filled one after the other. What leaves a segment leaves a hole that
-// nothing fills; a segment comes back as a whole, when what still lives in it has been copied or evicted.
+// nothing fills; a segment comes back as a whole, when what still lives in it has been copied or evicted. Each group of writers
+// (writer_groups.hpp) fills segments of its own.
 //
 // Orderings
 //   (1) complete (release) -> is_complete, written (acquire): what walks a segment sees each entry in it.
@@ -73,7 +75,8 @@ class entry_log {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFU;
 
-  struct segment {
+  /// A line of its own: groups fill neighbours.
+  struct alignas(hw::cache_line_bytes) segment {
     static constexpr std::uint32_t is_sealed = none;
 
     std::atomic<std::uint32_t> fill{is_sealed};  ///< bytes handed out, while it is open
@@ -93,6 +96,7 @@ class entry_log {
     std::uint64_t age = 0;  ///< its place among all that came into its queue
     bool is_listed = false;
     std::uint8_t lifetime = 0;
+    std::uint8_t group = 0;  ///< of the writers for which it was opened
     /// Read without the mutex too, by a change of an entry in it.
     std::atomic<queue> in{queue::fresh};
 
@@ -125,12 +129,18 @@ class entry_log {
   }
   [[nodiscard]] segment& operator[](std::uint32_t index) const noexcept { return segments_[index]; }
   [[nodiscard]] std::uint32_t size() const noexcept { return count_; }
+  [[nodiscard]] unsigned writer_groups() const noexcept { return open_.size(); }
+  /// Of the calling thread.
+  [[nodiscard]] unsigned writer_group() const noexcept { return open_.here(); }
   [[nodiscard]] location begin_of(std::uint32_t index) const noexcept {
     return std::size_t{index} * segment_bytes_ / location_unit;
   }
 
-  /// Room in the open segment of a lifetime, which counts as live; 0 if a new one has to be opened. Lock-free.
-  [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime) noexcept;
+  /// Room in the open segment of a lifetime of the thread's group, which counts as live; 0 if a new one has to be opened. Lock-free.
+  [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime, unsigned group) noexcept;
+  [[nodiscard]] location allocate(std::size_t bytes, queue in, unsigned lifetime) noexcept {
+    return allocate(bytes, in, lifetime, writer_group());
+  }
   /// The entry at this place has been written.
   void complete(location where, std::size_t bytes, std::uint32_t expires) noexcept;
   /// An entry in a segment has this end now.
@@ -148,7 +158,7 @@ class entry_log {
   }
   /// The same of those that have memory, also where the budget is passed.
   [[nodiscard]] std::uint32_t take_freed() noexcept;
-  /// Makes a segment from take_free() the open one of a lifetime, the newest of its queue.
+  /// Makes a segment from take_free() the open one of a lifetime of the thread's group, the newest of its queue.
   void open(std::uint32_t index, queue in, unsigned lifetime, std::uint64_t age = 0) noexcept;
   /// No more entries.
   void seal(std::uint32_t index) noexcept;
@@ -175,8 +185,9 @@ class entry_log {
   /// All entries are worth nothing any more. Seals all segments that are open.
   void flush() noexcept;
 
-  /// The oldest of a queue that is complete; none: there is none.
-  [[nodiscard]] std::uint32_t oldest(queue in) const noexcept;
+  /// The oldest of a queue that is complete; none: there is none. Seals what a group left open when others had opened a newer
+  /// segment for the same lifetime: it is as old as its first entries.
+  [[nodiscard]] std::uint32_t oldest(queue in) noexcept;
   /// The oldest of a queue, open or not; none: there is none.
   [[nodiscard]] std::uint32_t first(queue in) const noexcept { return order_[index_of(in)].oldest; }
   [[nodiscard]] std::uint32_t listed(queue in) const noexcept { return order_[index_of(in)].count; }
@@ -190,9 +201,19 @@ class entry_log {
   };
 
   static constexpr std::size_t index_of(queue q) noexcept { return static_cast<std::size_t>(q); }
-  [[nodiscard]] std::atomic<std::uint32_t>& open_of(queue in, unsigned lifetime) noexcept {
-    return open_[index_of(in) * lifetimes + lifetime];
+  /// The open segments of a group.
+  struct open_segments {
+    std::array<std::atomic<std::uint32_t>, queues * lifetimes> each;
+    open_segments() noexcept {
+      for (auto& index : each)
+        index.store(none, std::memory_order_relaxed);  // relaxed: no other thread knows the log
+    }
+  };
+  static constexpr std::size_t kind_of(queue in, unsigned lifetime) noexcept {
+    return index_of(in) * lifetimes + lifetime;
   }
+  /// Seals a segment, if it is open.
+  void seal_left_open(std::uint32_t index) noexcept;
   void add_loose(std::uint32_t index) noexcept;
   /// Of a segment that gets its memory for the first time.
   void keep_huge_within_limit(std::uint32_t index) noexcept;
@@ -203,7 +224,8 @@ class entry_log {
   std::uint32_t count_;
   hw::page_run pages_;
   std::unique_ptr<segment[]> segments_;
-  std::array<std::atomic<std::uint32_t>, queues * lifetimes> open_;
+  by_writer_group<open_segments> open_;
+  std::array<std::uint32_t, queues * lifetimes> newest_;  // of all groups
   std::array<order, queues> order_;
   alignas(hw::false_sharing_bytes) std::atomic<std::uint32_t> free_{none};
   std::atomic<std::uint32_t> loose_{none};

@@ -96,9 +96,11 @@ std::int64_t byte_cache::state::cost_of(std::size_t bytes, Work&& work) {
 /// Memory that was not used before, the kernel has to find and to clear, which takes as long as a copy of as many bytes or
 /// forty times that, where a hypervisor has to find it too. So before more of it is used, segments with holes are copied,
 /// until that has taken as long: together they cost at most twice what the better of both would. Where the table has
-/// passed the limit, what is nearly empty is copied. False: no more now.
+/// passed the limit, what is nearly empty is copied. No thread copies for that while others wait: memory that was not used before
+/// is had at once. False: no more now.
 bool byte_cache::state::copy_instead() {
-  const bool is_cheap = left_for_copies > 0 && log.can_grow();
+  const bool is_cheap = left_for_copies > 0 && log.can_grow() &&
+                        waiting.load(std::memory_order_relaxed) == 0;  // relaxed: a hint
   if (!is_cheap && !budget.is_passed()) return false;
   const std::size_t most = log.segment_bytes() / (is_cheap ? 1 : 4);
   std::uint32_t index = log.take_loose(most);

@@ -17,6 +17,7 @@
 #include "espalier/cache/extents.hpp"
 #include "espalier/cache/ghosts.hpp"
 #include "espalier/cache/table.hpp"
+#include "espalier/cache/writer_groups.hpp"
 #include "espalier/hw/cache_line.hpp"
 
 // What a cache is made of, for its operations (byte_cache.cpp) and its evictions (eviction.cpp).
@@ -71,15 +72,17 @@ struct byte_cache::state {
   caching::ghosts evicted;
   epoch_domain& domain;
 
-  alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> versions{0};
+  caching::version_source versions{log.writer_groups()};
   /// Entries of this version and before are gone; 0: none is.
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> flushed{0};
 
   alignas(hw::false_sharing_bytes) std::mutex mutex;  // of evictions, and of the order of segments
-  std::uint32_t spare = entry_log::none;              // for survivors
-  std::uint32_t ends_seen = 0;                        // the second in which ended segments were looked for
-  std::uint64_t flushed_at = 0;                       // the age of what comes after the last flush
-  std::uint32_t next_to_reclaim = 0;                  // the segment at which reclaim_ended() goes on
+  /// Threads that wait for the mutex to get room.
+  std::atomic<std::uint32_t> waiting{0};
+  std::uint32_t spare = entry_log::none;  // for survivors
+  std::uint32_t ends_seen = 0;            // the second in which ended segments were looked for
+  std::uint64_t flushed_at = 0;           // the age of what comes after the last flush
+  std::uint32_t next_to_reclaim = 0;      // the segment at which reclaim_ended() goes on
   /// Bytes that come back when no reader can be in them any more.
   std::atomic<std::size_t> in_limbo{0};
 
@@ -125,15 +128,6 @@ struct byte_cache::state {
     return e.end() <= second || is_flushed(e);
   }
   void count_gone(const entry& e) noexcept { add(is_flushed(e) ? found_flushed : found_expired); }
-
-  std::uint64_t next_version() noexcept {
-    std::uint64_t v = 0;
-    do {
-      // relaxed: only its uniqueness counts, and that one after a flush is larger, which the flush's own version orders.
-      v = (versions.fetch_add(1, std::memory_order_relaxed) + 1) % entry::version_limit;
-    } while (v == 0);
-    return v;
-  }
 
   [[nodiscard]] auto hash_at() const noexcept {
     return [this](location where) { return caching::hash_of(log.entry_at(where).key()); };
