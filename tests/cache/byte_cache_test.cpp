@@ -728,6 +728,24 @@ TEST(ByteCache, VersionsAreUniqueAndCountedInAllGroups) {
   EXPECT_EQ(versions.drawn(), block + 5);
 }
 
+TEST(ByteCache, VersionsOfAnEntryIncreaseWhicheverGroupChangesIt) {
+  timed t(64 * mib);
+  // The other group has a block, and this one a later one.
+  in_another_group([&] { t.store("other", "1"); });
+  std::uint64_t last = t.store("k", "1").version;
+  for (int i = 0; i < 100; ++i) {
+    in_another_group([&] {
+      const std::uint64_t next = t.store("k", "2").version;
+      EXPECT_GT(next, last);
+      last = next;
+    });
+    const std::uint64_t next = t.store("k", "3").version;
+    EXPECT_GT(next, last);
+    last = next;
+  }
+  EXPECT_EQ(t.cache.statistics().stored, 202U);
+}
+
 TEST(ByteCache, WhatAGroupStoresAfterAFlushOfAnotherIsThere) {
   timed t(64 * mib);
   in_another_group([&] { t.store("before", "1"); });

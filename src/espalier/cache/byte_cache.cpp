@@ -226,7 +226,7 @@ class byte_cache::one_change {
   /// Writes the entry into the room, and publishes it. True: its key is new.
   [[nodiscard]] bool write() {
     if (old_ != nullptr) static_cast<void>(guard_to_leave());
-    if (version_ == 0) version_ = s_.versions.next(group_);
+    if (version_ == 0) version_ = s_.versions.next(group_, old_ != nullptr ? old_->version() : 0);
     std::byte* const at = room();
     entry& made = entry::make(at, shape_, key_.key, wanted_, version_, second_);
     if (wanted_.what == cache_change::kind::amend)

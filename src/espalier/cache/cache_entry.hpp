@@ -13,7 +13,8 @@ struct cache_entry {
   static constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
 
   std::string_view value;
-  /// Each change of the value gives a new one; never 0. The cache repeats none within 2^39 changes. A change may name its own.
+  /// Each change of the value gives a new one, which is greater than that of the entry before; never 0. The cache repeats none within
+  /// 2^34 changes. A change may name its own.
   std::uint64_t version = 0;
   std::uint32_t flags = 0;
   /// The first tick of the cache's clock at which it is gone.

@@ -42,27 +42,34 @@ class by_writer_group {
   unsigned mask_;
 };
 
-/// The versions of a cache's changes. A group takes numbers in blocks, so that their order is not that of the changes; but none
-/// comes twice.
+/// The versions of a cache's changes. A group takes numbers in blocks, so that their order is not that of all changes. But none
+/// comes twice, and those of one entry increase, by which clients tell an older version from a newer one.
 class version_source {
  public:
-  static constexpr std::uint64_t block = 256;
+  static constexpr std::uint64_t block = 32;
 
   explicit version_source(unsigned groups) : last_(groups) {}
 
-  // relaxed, all of it: only uniqueness counts. flush() comes between draws, which the locks of keys order.
+  // relaxed, all of it: only uniqueness counts, and the versions of an entry are drawn under its lock. flush() comes between draws,
+  // which the locks of keys order.
 
-  /// For a thread of a group. Never 0, and none that came in the last 2^39.
-  [[nodiscard]] std::uint64_t next(unsigned group) noexcept {
+  /// For a thread of a group: a version after `before`, that of the entry until now, if it is not 0. Never 0, and none that came
+  /// lately: in the last 2^39 changes, or 2^34 where groups change the same entry in turns, and so leave most of each block.
+  [[nodiscard]] std::uint64_t next(unsigned group, std::uint64_t before = 0) noexcept {
     std::atomic<std::uint64_t>& last = last_[group];
-    std::uint64_t drawn = 0;
-    do {
-      drawn = draw(last);
-    } while (drawn % entry::version_limit == 0);
-    return drawn % entry::version_limit;
+    while (true) {
+      const std::uint64_t drawn = draw(last) % entry::version_limit;
+      if (drawn != 0 && (before == 0 || is_after(drawn, before))) return drawn;
+      // A block that begins now is after all that were drawn.
+      unused_.fetch_add(1, std::memory_order_relaxed);
+      if (drawn != 0) drop_rest(last);
+    }
   }
   /// For the calling thread.
-  [[nodiscard]] std::uint64_t next() noexcept { return next(last_.here()); }
+  [[nodiscard]] std::uint64_t next(std::uint64_t before = 0) noexcept { return next(last_.here(), before); }
+  [[nodiscard]] static constexpr bool is_after(std::uint64_t version, std::uint64_t before) noexcept {
+    return (before - version) % entry::version_limit >= entry::version_limit / 2;
+  }
 
   /// What comes later is larger than the result, and what came is not. 0 if nothing came. While no thread draws.
   [[nodiscard]] std::uint64_t flush() noexcept {
@@ -112,12 +119,13 @@ class version_source {
     }
   }
   void drop_rests() noexcept {
-    for (unsigned i = 0; i < last_.size(); ++i) {
-      std::uint64_t now = last_[i].load(std::memory_order_relaxed);
-      while (!last_[i].compare_exchange_weak(now, now + rest_of(now), std::memory_order_relaxed)) {
-      }
-      unused_.fetch_add(rest_of(now), std::memory_order_relaxed);
+    for (unsigned i = 0; i < last_.size(); ++i) drop_rest(last_[i]);
+  }
+  void drop_rest(std::atomic<std::uint64_t>& last) noexcept {
+    std::uint64_t now = last.load(std::memory_order_relaxed);
+    while (!last.compare_exchange_weak(now, now + rest_of(now), std::memory_order_relaxed)) {
     }
+    unused_.fetch_add(rest_of(now), std::memory_order_relaxed);
   }
 
   by_writer_group<std::atomic<std::uint64_t>> last_;  ///< drawn by each group; 0 at first
