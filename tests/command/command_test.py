@@ -351,7 +351,7 @@ class Results(CommandTest):
 
     def test_placement_varies_the_entries(self) -> None:
         results = self.results("--maps", "ticket", "--placement", "all", "--keys", "500", *FAST)
-        everywhere = {"chunked_heap", "clustered", "index_aware", "numa_local", "random_padding", "segregated",
+        everywhere = {"chunked_heap", "chunked_heaps", "clustered", "index_aware", "numa_local", "random_padding", "segregated",
                       "shared_heap", "shifted"}
         self.assertEqual({b["placement"] for b in results["benchmarks"]}, everywhere)
         one = self.results("--maps", "ticket", "--placement", "index_aware", "--keys", "500", *FAST)

@@ -100,7 +100,7 @@ class Oltp(Case):
     def test_tpcc_as_dbx1000_has_it(self) -> None:
         done = self.ended(0, *TPCC, "--tpcc-as", "dbx", "--index", "ticket/published", "--cc", "all", "--rows-as", "dbx",
                           "--details")
-        self.assertEqual(done.stderr, "", "inserted keys make no list of a tree")
+        self.assertNotIn("slower with each order", done.stderr, "inserted keys make no list of a tree")
         self.assertEqual(done.stdout.count("conditions: 12 of 12 hold"), 3)
         self.assertNotRegex(done.stdout, "delivery|order-status|stock-level")
 

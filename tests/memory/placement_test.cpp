@@ -174,9 +174,9 @@ TYPED_TEST(arenas, align_blocks_up_to_two_mebibytes) {
 constexpr block node{40, 8, memory_role::node};
 
 TEST(any_placement, lists_what_there_is) {
-  EXPECT_THAT(placement_names(),
-              testing::UnorderedElementsAre("shared_heap", "segregated", "clustered", "index_aware",
-                                            "numa_local", "random_padding", "shifted", "chunked_heap"));
+  EXPECT_THAT(placement_names(), testing::UnorderedElementsAre("shared_heap", "segregated", "clustered",
+                                                               "index_aware", "numa_local", "random_padding",
+                                                               "shifted", "chunked_heap", "chunked_heaps"));
 }
 
 TEST(any_placement, keeps_the_promises_of_each_plain_and_recorded) {

@@ -21,6 +21,6 @@ using unnamed_placements = testing::Types<extra_allocations<segregated>, random_
 using shipped_placements =
     testing::Types<segregated, shared_heap, clustered, shifted<shared_heap>, extra_allocations<segregated>,
                    random_padding<segregated>, recorded<shared_heap>, index_aware, numa_local,
-                   split_clusters<32, 24>, split_clusters<16, 40>, chunked_heap>;
+                   split_clusters<32, 24>, split_clusters<16, 40>, chunked_heap, chunked_heaps>;
 
 }  // namespace espalier::test

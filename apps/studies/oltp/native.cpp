@@ -43,6 +43,7 @@ espalier::oltp::database_options options_of(const configuration& c, bool inspect
   o.rows_as = espalier::oltp::row_form::dbx;
   o.lock_bytes = c.lock_bytes;
   o.row_placement = "chunked_heap";
+  o.index_placement = "chunked_heaps";
   o.one_placement = c.where == memory::shared;
   o.sample_every = 16;
   if (inspected) o.recording = any_placement::recording::on;

@@ -14,6 +14,7 @@ espalier::oltp::database_options options_of(const database_shape& shape) {
   o.rows_as = espalier::oltp::row_form::dbx;
   o.lock_bytes = shape.lock_bytes;
   o.row_placement = "chunked_heap";
+  o.index_placement = "chunked_heaps";
   o.one_placement = !shape.segregated;
   o.recording = any_placement::recording::on;
   o.precedence_after = ~0U;  // it goes by a clock of the host

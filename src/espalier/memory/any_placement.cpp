@@ -67,6 +67,7 @@ std::span<const any_placement::registered> any_placement::registry() {
       registered::of<random_padding<shared_heap>>(),
       registered::of<shifted<shared_heap>>(),
       registered::of<chunked_heap>(),
+      registered::of<chunked_heaps>(),
   };
   return all;
 }

@@ -153,6 +153,31 @@ class chunked_heap {
   striped_counter chunks_;
 };
 
-static_assert(placement<chunked_heap>);
+/// An instance of it for each role: how the study separates a tree's nodes, its descriptors and the rest (section 4.1).
+class chunked_heaps {
+ public:
+  static constexpr bool releases_on_destruction = true;
+  static constexpr std::string_view name = "chunked_heaps";
+
+  [[nodiscard]] void* allocate(const block& b, const void* = nullptr) { return of(b).allocate(b); }
+  void deallocate(void* memory, const block& b) noexcept { of(b).deallocate(memory, b); }
+  [[nodiscard]] memory_usage usage() const noexcept {
+    memory_usage sum;
+    for (const chunked_heap& one : by_role_) sum += one.usage();
+    return sum;
+  }
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
+    return by_role_[static_cast<std::size_t>(b.role)].bytes_held(memory, b);
+  }
+
+ private:
+  [[nodiscard]] chunked_heap& of(const block& b) noexcept {
+    return by_role_[static_cast<std::size_t>(b.role)];
+  }
+
+  std::array<chunked_heap, memory_role_count> by_role_;
+};
+
+static_assert(placement<chunked_heap> && placement<chunked_heaps>);
 
 }  // namespace espalier
