@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "simulated-machine.md"
 BEGIN, END = "<!-- {} by tools/simulated_figures.py -->\n", "<!-- until here -->"
-STUDIED = "simulate --study dps --machine e7_4850 --threads 40"
+STUDIED = "simulate --study dps --machine e7_4850 --threads 40 --figure figure-6,figure-7"
 SEARCHED = ("simulate --machine e7_4850 --threads 40 --keys 100000 --mix 100/0/0 "
             "--maps edge_ext_lf,global_lock_bst,hand_over_hand_bst")
 CALIBRATED = ("e7_4850", "abu_dhabi", "e5_2650_htm")
