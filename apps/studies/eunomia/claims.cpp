@@ -201,8 +201,8 @@ constexpr const char* own_record =
     "Program: a put of a present key changes nothing but its record here, so few of these transactions "
     "conflict.";
 constexpr const char* seldom_conflicts =
-    "Model: among so many keys two requests are seldom for one leaf at this exponent, and transactions that "
-    "meet nobody scale; with ten times the keys it is the same here.";
+    "Model: at this exponent two requests seldom hit the same leaf. So transactions seldom conflict, and "
+    "throughput grows with the threads; it also does with ten times the keys.";
 constexpr const char* waits_for_lines =
     "Model: an attempt waits for lines that other cores write, many times as long as for the path to the "
     "leaf, which is what this step saves.";
