@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/judged.hpp"
 #include "apps/studies/eunomia/claims.hpp"
 #include "espalier/measure/distribution.hpp"
 
@@ -19,18 +20,6 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
-
-constexpr auto agrees = agreement::agrees;
-constexpr auto differs = agreement::differs;
-constexpr auto unknown = agreement::not_measurable;
-
-std::vector<agreement> verdicts(const std::vector<judged_claim>& claims) {
-  std::vector<agreement> all;
-  for (const judged_claim& c : claims) all.push_back(c.ours.verdict);
-  return all;
-}
-
-reading steady(double speed) { return {speed, speed, speed, std::nullopt}; }
 
 /// Readings of all pages, each made by `made(load, map)`.
 template <class Make>
