@@ -40,19 +40,29 @@ struct counted_phase {
 /// Of each thread, if a phase is to support a verdict.
 inline constexpr std::uint64_t least_operations_of_thread = 20;
 
-/// Why a phase supports no verdict, without a full stop; empty if it does. It has too few operations for its threads, or is
-/// still warming up: its halves are not alike. `steps` is what one operation repeats.
+/// How many operations a verdict takes. `steps` is what one of them repeats.
+[[nodiscard]] inline std::uint64_t operations_for(unsigned threads, std::uint64_t steps = 1) {
+  // Two at least: what a thread does once may be what it does first.
+  constexpr std::uint64_t most_steps = least_operations_of_thread / 2;
+  const std::uint64_t each = std::clamp<std::uint64_t>(steps, 1, most_steps);
+  return (least_operations_of_thread * threads + each - 1) / each;
+}
+
+/// Whether the halves of a phase are not alike: it still warms up, or one operation takes as long as many others.
+[[nodiscard]] inline bool is_uneven(const counted_phase& phase) {
+  constexpr double alike = 1.5;
+  const auto [first, second] = phase.halves();
+  return std::max(first, second) > alike * std::min(first, second);
+}
+
+/// Why a phase supports no verdict, without a full stop; empty if it does.
 [[nodiscard]] inline std::string too_short(const counted_phase& phase, unsigned threads,
                                            std::uint64_t steps = 1) {
-  // Two operations at least: what a thread does once may be what it does first.
-  constexpr std::uint64_t most_steps = least_operations_of_thread / 2;
-  constexpr double alike = 1.5;
-  const std::uint64_t each = std::clamp<std::uint64_t>(steps, 1, most_steps);
-  if (phase.operations * each < least_operations_of_thread * threads)
+  if (const std::uint64_t least = operations_for(threads, steps); phase.operations < least)
     return fmt::format("Too short: {} operations by {} threads; a verdict takes {}", phase.operations,
-                       threads, (least_operations_of_thread * threads + each - 1) / each);
+                       threads, least);
+  if (!is_uneven(phase)) return "";
   const auto [first, second] = phase.halves();
-  if (std::max(first, second) <= alike * std::min(first, second)) return "";
   return fmt::format(
       "Too short: the second half of {} operations had {:.2f} times the throughput of the first",
       phase.operations, second / first);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,20 @@ struct operation_costs {
   double accesses;
   double memory_lines;  // fetched from memory, not from any cache
   double page_walks;
+};
+
+/// What was measured, by what it is of.
+template <class Reading, class... Key>
+class readings_at {
+ public:
+  void add(const Key&... of, Reading r) { all_.insert_or_assign({of...}, std::move(r)); }
+  [[nodiscard]] const Reading* find(const Key&... of) const {
+    const auto found = all_.find({of...});
+    return found == all_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::map<std::tuple<Key...>, Reading> all_;
 };
 
 /// Operations per second of one map; the minimum and the maximum of its runs.
@@ -37,22 +53,16 @@ struct reading {
   std::string too_short{};
 };
 
-/// The measurements of one machine.
-class readings {
+/// The measurements of one machine, by map and number of keys.
+class readings : public readings_at<reading, std::string, std::uint64_t> {
  public:
   /// The machine from the paper that was measured or simulated; empty for any other.
   explicit readings(std::string machine = {}) : machine_(std::move(machine)) {}
 
-  void add(const std::string& map, std::uint64_t keys, const reading& r) { all_[{map, keys}] = r; }
-  [[nodiscard]] const reading* find(const std::string& map, std::uint64_t keys) const {
-    const auto found = all_.find({map, keys});
-    return found == all_.end() ? nullptr : &found->second;
-  }
   [[nodiscard]] const std::string& machine() const noexcept { return machine_; }
 
  private:
   std::string machine_;
-  std::map<std::pair<std::string, std::uint64_t>, reading> all_;
 };
 
 enum class agreement : unsigned char { agrees, differs, too_short, not_measurable };
@@ -87,6 +97,44 @@ struct judged_claim {
   /// States the source, for texts that have no other place for it.
   [[nodiscard]] std::string source() const { return of_paper ? "The paper" : "Beyond the paper"; }
 };
+
+// A claim in parts, all of which hold. What a part looks at are the results of a study.
+
+/// A sentence with the numbers, and whether the part holds.
+template <class Results>
+using claim_part = std::function<judgement(const Results&)>;
+
+template <class Results>
+struct claim_in_parts {
+  std::string paper;
+  std::vector<claim_part<Results>> parts;
+  bool of_paper = true;
+  /// Where it differs on the paper's machine: whether that is the model's doing, our program's or the paper's, and why.
+  std::function<std::string(const Results&)> why = {};
+
+  [[nodiscard]] judged_claim judged(const Results& measured) const {
+    judgement all{"", agreement::agrees};
+    for (const claim_part<Results>& p : parts) {
+      const judgement found = p(measured);
+      if (all.sentence.find(found.sentence) == std::string::npos)
+        all.sentence += (all.sentence.empty() ? "" : " ") + found.sentence;
+      all.verdict = std::max(all.verdict, found.verdict);  // in the order of their weight
+    }
+    if (all.verdict == agreement::differs && why) all.sentence += " " + why(measured);
+    return {paper, std::move(all), of_paper};
+  }
+};
+
+/// Judges each of them.
+template <class Results>
+[[nodiscard]] std::function<std::vector<judged_claim>(const Results&)> judged(
+    std::vector<claim_in_parts<Results>> claims) {
+  return [claims = std::move(claims)](const Results& measured) {
+    std::vector<judged_claim> found;
+    for (const claim_in_parts<Results>& one : claims) found.push_back(one.judged(measured));
+    return found;
+  };
+}
 
 /// A statement of the paper.
 struct claim {

@@ -22,8 +22,8 @@ using namespace ::testing;
 caches::results all_alike(const std::vector<caches::page>& pages, const caches::load_reading& r) {
   caches::results all;
   for (const caches::page& p : pages) {
-    for (const caches::load& l : p.loads) {
-      for (const caches::engine e : caches::all_engines) all.add(l, e, r);
+    for (const caches::load& l : p.panels.front().loads) {
+      for (const caches::engine e : caches::all_engines) all.add(l, name_of(e), r);
     }
   }
   return all;
@@ -32,7 +32,7 @@ caches::results all_alike(const std::vector<caches::page>& pages, const caches::
 TEST(cache_study, judges_each_claim_by_its_bound_and_nothing_over_readings_that_are_too_short) {
   using caches::engine;
   const std::vector<caches::page> pages = caches::pages_of({1, 20, 40, 80});
-  const caches::results alike = all_alike(pages, {.speed = 1, .remote_transfers = 1, .p99 = 1});
+  const caches::results alike = all_alike(pages, {.speed = 1, .costs = {.remote_transfers = 1}, .p99 = 1});
   const caches::results brief = all_alike(pages, {.speed = 1, .too_short = "Too short"});
   std::size_t judged = 0;
   for (const caches::page& p : pages) {
@@ -53,23 +53,24 @@ TEST(cache_study, judges_each_claim_by_its_bound_and_nothing_over_readings_that_
   };
   const caches::load at = caches::few_sets_of(80);
   caches::results measured = alike;
-  measured.add(at, engine::dps, {.speed = 2.1, .remote_transfers = 0.4});
+  measured.add(at, name_of(engine::dps), {.speed = 2.1, .costs = {.remote_transfers = 0.4}});
   EXPECT_EQ(first(measured, 0).verdict, agrees) << "half of the paper's difference";
   EXPECT_EQ(first(measured, 1).verdict, agrees) << "at most half of the lines";
-  measured.add(at, engine::dps, {.speed = 2, .remote_transfers = 0.6, .stall_cycles = 77});
+  measured.add(at, name_of(engine::dps),
+               {.speed = 2, .costs = {.remote_transfers = 0.6, .stall_cycles = 77}});
   EXPECT_EQ(first(measured, 0).verdict, differs);
   EXPECT_THAT(first(measured, 0).sentence, HasSubstr("77 stalled cycles in DPS"));
   EXPECT_EQ(first(measured, 1).verdict, differs);
-  measured.add(at, engine::stock, {.p99 = 13});
-  measured.add(at, engine::dps, {.p99 = 1});
+  measured.add(at, name_of(engine::stock), {.p99 = 13});
+  measured.add(at, name_of(engine::dps), {.p99 = 1});
   EXPECT_EQ(pages[4].judge(measured)[0].ours.verdict, agrees);
-  measured.add(at, engine::dps, {.p99 = 2});
+  measured.add(at, name_of(engine::dps), {.p99 = 2});
   EXPECT_EQ(pages[4].judge(measured)[0].ours.verdict, differs);
   EXPECT_EQ(caches::equal_hits(measured, {at}).ours.verdict, agrees);
-  measured.add(at, engine::ffwd, {.hits = 0.98});
+  measured.add(at, name_of(engine::ffwd), {.hits = 0.98});
   EXPECT_EQ(caches::equal_hits(measured, {at}).ours.verdict, differs);
   EXPECT_EQ(caches::misses_of_own_sets(measured, at).ours.verdict, agrees);
-  measured.add(at, engine::dps_parsec_fenced, {.overwritten = 0.01});
+  measured.add(at, name_of(engine::dps_parsec_fenced), {.overwritten = 0.01});
   EXPECT_EQ(caches::misses_of_own_sets(measured, at).ours.verdict, differs);
   EXPECT_NO_THROW(caches::check_contents(engine::stock, at, 0, 0));
   EXPECT_THROW(caches::check_contents(engine::stock, at, 1, 0), std::logic_error);

@@ -13,7 +13,6 @@
 #include "espalier/delegation/partitions.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pages.hpp"
-#include "espalier/hw/pause.hpp"
 
 namespace espalier::app::caches {
 namespace {
@@ -166,7 +165,7 @@ class served_program final : public studied_cache {
     if (role.serves) fill(shape_, role, parts_[0], feed, mine[1], everywhere);
   }
   void operate(unsigned thread, request_feed& feed) override {
-    if (shape_.roles[thread].serves) return serve(feed);
+    if (shape_.roles[thread].serves) return serve_until_all_end(feed, [this] { return servers_.serve(0); });
     const value_buffers& mine = *buffers_[thread];
     run_requests(
         feed, mine, mine[0],
@@ -184,12 +183,6 @@ class served_program final : public studied_cache {
   bool find(std::uint64_t number, std::byte* to) override { return parts_[0].get(cache_key::of(number), to); }
 
  private:
-  void serve(request_feed& feed) {
-    while (!feed.all_ended()) {
-      if (servers_.serve(0) == 0) hw::cpu_relax();
-    }
-  }
-
   cache_shape shape_;
   delegation::dedicated_servers servers_;
   delegation::served_partitions<cache, by_key> parts_;
@@ -217,8 +210,7 @@ class partitioned_program final : public studied_cache {
     sets_[thread].resize(parts_.count());
     fill(shape_, role, parts_[role.home], feed, mine[1],
          [&](const cache_key& key) { return parts_.index_of(key) == role.home; });
-    // A thread's first message to a locality makes a ring.
-    for (unsigned i = 0; i < parts_.count(); ++i) parts_.call_at(i, [](Cache& /*here*/) noexcept {});
+    make_rings(parts_);
   }
 
   void operate(unsigned thread, request_feed& feed) override {
@@ -246,10 +238,7 @@ class partitioned_program final : public studied_cache {
         });
     runtime_.barrier();
     feed.ended();
-    // Other threads may still wait for this locality.
-    while (!feed.all_ended()) {
-      if (runtime_.poll() == 0) hw::cpu_relax();
-    }
+    serve_until_all_end(feed, [this] { return runtime_.poll(); });
   }
   bool find(std::uint64_t number, std::byte* to) override {
     const cache_key key = cache_key::of(number);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/common/interface.hpp"
+#include "apps/studies/partitioned_threads.hpp"
 #include "espalier/measure/random.hpp"
 
 // The five caches of section 5.3 of "Scalable Data-structures with Hierarchical, Distributed Delegation" (Ren and Parmer,
@@ -54,17 +55,6 @@ class request_feed : public app::interface {
   /// This thread has done its requests. all_ended(): whether that is true of every thread that has any.
   virtual void ended() = 0;
   virtual bool all_ended() = 0;
-};
-
-/// A thread's part.
-struct thread_role {
-  /// The locality, in engines with partitions.
-  unsigned home = 0;
-  /// It prepares the share `rank` of `members` of that partition, or of the one cache.
-  unsigned rank = 0;
-  unsigned members = 1;
-  /// It only serves; only in `ffwd`.
-  bool serves = false;
 };
 
 struct cache_shape {

@@ -40,7 +40,7 @@ class native_feed final : public request_feed {
  public:
   native_feed(const measure::distribution& keys, std::uint64_t seed, unsigned thread, const load& l,
               std::uint64_t items, std::atomic<unsigned>& clients)
-      : sets_(l.sets),
+      : sets_(l.updates),
         value_bytes_(l.value_bytes),
         keys_(keys, seed, thread, threads),
         random_(seed, thread),
@@ -185,7 +185,7 @@ void run(const bench_options& o, const CLI::App& verb) {
   for (std::int64_t round = 0; round < o.runs && !interruption::requested(); ++round) {
     for (std::size_t i = 0; i < all_engines.size(); ++i) {
       line.step(static_cast<std::size_t>(round) * all_engines.size() + i,
-                static_cast<std::size_t>(o.runs) * all_engines.size(), std::string(name_of(all_engines[i])));
+                static_cast<std::size_t>(o.runs) * all_engines.size(), name_of(all_engines[i]));
       measure_round(all_engines[i], pus, l, keys, requests, o.seed + static_cast<std::uint64_t>(round),
                     rounds[i]);
     }
@@ -201,7 +201,7 @@ void run(const bench_options& o, const CLI::App& verb) {
   results measured;
   for (std::size_t i = 0; i < all_engines.size(); ++i) {
     const std::vector<double>& each = rounds[i].nanoseconds;
-    const std::string name(name_of(all_engines[i]));
+    const std::string name = name_of(all_engines[i]);
     const double median = measure::median(each).value_or(0);
     shown.bars.push_back(
         {.name = name, .value = median, .least = measure::minimum(each), .most = measure::maximum(each)});
@@ -213,7 +213,7 @@ void run(const bench_options& o, const CLI::App& verb) {
                        {"hits", rounds[i].hits()},
                        {"overwritten", rounds[i].overwritten},
                        {"rounds", each}});
-    measured.add(l, all_engines[i],
+    measured.add(l, name,
                  {.speed = 1e9 / median,
                   .hits = rounds[i].hits(),
                   .overwritten = static_cast<double>(rounds[i].overwritten) /

@@ -3,7 +3,6 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -70,17 +69,7 @@ struct exercise_reading {
   std::string too_short{};
 };
 
-class results {
- public:
-  void add(const exercise& e, const exercise_reading& r) { all_[e] = r; }
-  [[nodiscard]] const exercise_reading* find(const exercise& e) const {
-    const auto found = all_.find(e);
-    return found == all_.end() ? nullptr : &found->second;
-  }
-
- private:
-  std::map<exercise, exercise_reading> all_;
-};
+using results = readings_at<exercise_reading, exercise>;
 
 /// Where the study runs.
 struct setting {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -53,7 +54,7 @@ struct approach {
 };
 [[nodiscard]] approach approach_of(const std::string& name);
 
-enum class work : std::uint8_t { computation, objects, map, queue };
+enum class work : std::uint8_t { computation, objects, map, queue, cache };
 
 /// What all threads do.
 struct load {
@@ -66,7 +67,9 @@ struct load {
   std::uint64_t lines = 0;
   /// Of a map or queue: the keys at the start, and the percentage of updates, half of which are inserts and half are erases.
   std::uint64_t keys = 0;
+  /// Of a cache, which has the same items under each load: the percentage of sets.
   unsigned updates = 0;
+  std::size_t value_bytes = 0;
   /// An operation passes half of the keys, as in a list.
   bool linear = false;
   /// Keys are drawn by Zipf's law with exponent .99, else uniformly.
@@ -92,6 +95,8 @@ struct operation_counts {
   double remote_memory = 0;
   /// Requests to write a line that the core has already.
   double upgrades = 0;
+  /// Lines that come from another socket's caches.
+  [[nodiscard]] double moved() const noexcept { return remote_transfers; }
   /// Lines that no cache of the socket had.
   [[nodiscard]] double misses() const noexcept { return remote_transfers + memory_lines; }
   /// What writes of other cores cost.
@@ -105,23 +110,21 @@ struct load_reading {
   operation_counts costs{};
   /// Why it supports no verdict; empty where it does.
   std::string too_short{};
+  // Of a cache: the cycles of a request, and the shares of the gets that find a value, and that find one which their own thread
+  // had overwritten.
+  double p50 = 0;
+  double p99 = 0;
+  double p999 = 0;
+  double hits = 1;
+  double overwritten = 0;
 };
 
-class results {
- public:
-  void add(const load& l, const std::string& technique, const load_reading& r) { all_[{l, technique}] = r; }
-  [[nodiscard]] const load_reading* find(const load& l, const std::string& technique) const {
-    const auto found = all_.find({l, technique});
-    return found == all_.end() ? nullptr : &found->second;
-  }
+struct results : readings_at<load_reading, load, std::string> {
   /// Transfers and upgrades of 15 empty requests; nothing if they were not counted.
   std::optional<double> coherence_served;
   std::optional<double> coherence_delegated;
   /// The most nodes on a way to a leaf of a tree that is never rebalanced, by its number of keys, once it is filled.
   std::map<std::uint64_t, unsigned> depth;
-
- private:
-  std::map<std::pair<load, std::string>, load_reading> all_;
 };
 
 /// What a chart may show of a reading.
@@ -153,6 +156,9 @@ struct page {
   std::vector<chart> charts{};
   /// Numbers of keys whose results::depth its claims need.
   std::vector<std::uint64_t> depths{};
+
+  /// With its charts of what was measured, on this simulated machine, and its findings.
+  [[nodiscard]] charted_figure figure(const results& measured, const std::string& machine) const;
 };
 
 struct setting {

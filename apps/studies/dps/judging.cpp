@@ -19,6 +19,11 @@ std::string costs(const std::string& of, const operation_counts& c) {
       c.remote_transfers, c.local_transfers, c.memory_lines, c.accesses, c.stall_cycles, of);
 }
 
+std::string both_costs(const side& one, const operation_counts& mine, const side& other,
+                       const operation_counts& its) {
+  return fmt::format(" An operation has {}; {}.", costs(one.technique, mine), costs(other.technique, its));
+}
+
 judgement verdict(std::string sentence, bool holds) {
   return {std::move(sentence), holds ? agreement::agrees : agreement::differs};
 }
@@ -53,27 +58,12 @@ part compared(const side& one, const side& other, Holds holds) {
     const double ratio = ratio_of(r);
     std::string sentence =
         fmt::format("{} has {:.2f} times the throughput of {}.", one.text(), ratio, other.text());
-    if (!holds(ratio))
-      sentence += fmt::format(" An operation has {}; {}.", costs(one.technique, r[0]->costs),
-                              costs(other.technique, r[1]->costs));
+    if (!holds(ratio)) sentence += both_costs(one, r[0]->costs, other, r[1]->costs);
     return verdict(std::move(sentence), holds(ratio));
   });
 }
 
 double spread(double ratio) { return std::max(ratio, 1 / ratio); }
-
-/// All of the parts hold.
-judged_claim judged_one(const claim_row& claim, const results& measured) {
-  judgement all{"", agreement::agrees};
-  for (const part& p : claim.parts) {
-    const judgement found = p(measured);
-    if (all.sentence.find(found.sentence) == std::string::npos)
-      all.sentence += (all.sentence.empty() ? "" : " ") + found.sentence;
-    all.verdict = std::max(all.verdict, found.verdict);  // in the order of their weight
-  }
-  if (all.verdict == agreement::differs && claim.why) all.sentence += " " + claim.why(measured);
-  return {claim.paper, std::move(all), claim.of_paper};
-}
 
 }  // namespace
 
@@ -92,6 +82,8 @@ std::string load::name() const {
   std::string text;
   if (what == work::objects)
     text = fmt::format("{} x {} lines", objects, lines);
+  else if (what == work::cache)
+    text = fmt::format("{} % sets, {} bytes", updates, value_bytes);
   else if (what != work::computation)
     text = fmt::format("{} keys, {} % updates{}", grouped(keys), updates, skewed ? ", Zipf" : "");
   else
@@ -168,6 +160,17 @@ part more_misses(const side& one, const side& other, double ratio) {
   return more("misses", &operation_counts::misses, one, other, ratio);
 }
 
+part longer_tail(const side& one, const side& other, double ratio) {
+  return of_sides({one, other}, [=](const readings_found& r) {
+    const bool holds = r[0]->p99 >= ratio * r[1]->p99;
+    std::string sentence =
+        fmt::format("The 99th percentile of {} is {:.0f} cycles, {:.2f} times the {:.0f} of {}.", one.text(),
+                    r[0]->p99, r[0]->p99 / r[1]->p99, r[1]->p99, other.text());
+    if (!holds) sentence += both_costs(one, r[0]->costs, other, r[1]->costs);
+    return verdict(std::move(sentence), holds);
+  });
+}
+
 part moves_at_most(const side& one, double lines) {
   return of_sides({one}, [=](const readings_found& r) {
     const double moved = r[0]->costs.remote_transfers;
@@ -211,12 +214,52 @@ std::string ratio_text(const results& measured, const side& one, const side& oth
   return x == nullptr || y == nullptr ? "?" : fmt::format("{:.2f}", x->speed / y->speed);
 }
 
-std::function<std::vector<judged_claim>(const results&)> judged(claim_rows claims) {
-  return [claims = std::move(claims)](const results& measured) {
-    std::vector<judged_claim> found;
-    for (const claim_row& one : claims) found.push_back(judged_one(one, measured));
-    return found;
+namespace {
+
+/// Without x, bars. `value` is null for the throughput.
+chart chart_of(const panel& of, const results& measured, const shown_count* also) {
+  const bool curves = of.x != nullptr;
+  chart made{.title = of.title,
+             .caption = curves ? "Higher is better." : "Longer is better.",
+             .y = curves ? "simulated Mop/s" : "simulated kop/s",
+             .x = of.x_title};
+  if (also != nullptr) {
+    made.title += ": " + also->title;
+    made.caption = also->caption;
+    made.y = also->y;
+  }
+  const auto value = [&](const load_reading& r) {
+    return also != nullptr ? also->of(r) : r.speed / (curves ? 1e6 : 1e3);
   };
+  if (!curves) {
+    made.of = "Technique";
+    made.more_is_better = also == nullptr;
+  }
+  for (const std::string& how : of.techniques) {
+    chart_curve curve{how, {}};
+    for (const load& l : of.loads) {
+      const load_reading* const r = measured.find(l, how);
+      if (r == nullptr) continue;
+      if (curves)
+        curve.points.emplace_back(of.x(l), value(*r));
+      else
+        made.bars.push_back({.name = how, .value = value(*r)});
+    }
+    if (!curve.points.empty()) made.curves.push_back(std::move(curve));
+  }
+  return made;
+}
+
+}  // namespace
+
+charted_figure page::figure(const results& measured, const std::string& machine) const {
+  charted_figure made{.id = id, .title = title, .summary = summary, .charts = charts, .machine = machine};
+  for (const panel& of : panels) {
+    made.charts.push_back(chart_of(of, measured, nullptr));
+    for (const shown_count& also : of.also) made.charts.push_back(chart_of(of, measured, &also));
+  }
+  made.findings = judge(measured);
+  return made;
 }
 
 }  // namespace espalier::app::dps

@@ -22,8 +22,9 @@ struct side {
   [[nodiscard]] std::string text() const;
 };
 
-/// A part of a claim: a sentence with the numbers, and whether it holds.
-using part = std::function<judgement(const results&)>;
+using part = claim_part<results>;
+using claim_row = claim_in_parts<results>;
+using claim_rows = std::vector<claim_row>;
 
 /// The first has at least `ratio` times the throughput of the second.
 [[nodiscard]] part faster(const side& one, const side& other, double ratio = 1);
@@ -49,6 +50,8 @@ using part = std::function<judgement(const results&)>;
 using count = double (operation_counts::*)() const noexcept;
 [[nodiscard]] part more(const std::string& what, count of, const side& one, const side& other, double ratio);
 [[nodiscard]] part more_misses(const side& one, const side& other, double ratio = 1);
+/// The 99th percentile of the first is at least `ratio` times that of the second.
+[[nodiscard]] part longer_tail(const side& one, const side& other, double ratio = 1);
 [[nodiscard]] part moves_at_most(const side& one, double lines);
 /// Of 15 empty requests, within 2 of the paper's.
 [[nodiscard]] part coherence(const std::string& technique, double papers);
@@ -57,23 +60,10 @@ using count = double (operation_counts::*)() const noexcept;
 [[nodiscard]] part lines_of_code_below(const std::string& name, unsigned most);
 
 /// Text for a claim that differs; it has its numbers from the results.
-using reason = std::function<std::string(const results&)>;
+using reason = decltype(claim_row::why);
 [[nodiscard]] reason because(std::string text);
 /// "1.32", the throughput of the first over that of the second; "?" where one was not measured.
 [[nodiscard]] std::string ratio_text(const results& measured, const side& one, const side& other);
-
-/// A claim of the paper, or beyond it: all of its parts hold. Loads have the paper's numbers of threads.
-struct claim_row {
-  std::string paper;
-  std::vector<part> parts;
-  bool of_paper = true;
-  /// Where it differs on the paper's machine: whether that is the model's doing, our program's or the paper's, and why.
-  reason why = {};
-};
-using claim_rows = std::vector<claim_row>;
-
-/// For page::judge.
-[[nodiscard]] std::function<std::vector<judged_claim>(const results&)> judged(claim_rows claims);
 
 /// For an x-axis.
 inline double threads_of(const load& l) { return l.threads; }

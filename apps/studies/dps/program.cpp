@@ -12,7 +12,6 @@
 #include "espalier/delegation/partitions.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pages.hpp"
-#include "espalier/hw/pause.hpp"
 #include "espalier/queue/shavit_lotan_queue.hpp"
 #include "espalier/sync/mcs_lock.hpp"
 #include "sim/runtime/spend.hpp"
@@ -232,9 +231,7 @@ class program_in_localities : public studied_program {
     runtime_.attach(role.home);
     auto& parts = self().parts();
     self().begin(role, feed);
-    if (shape_.pause != 0) return;
-    // A thread's first message to a locality makes a ring.
-    for (unsigned i = 0; i < parts.count(); ++i) parts.call_at(i, [](auto& /*here*/) noexcept {});
+    if (shape_.pause == 0) app::make_rings(parts);
   }
   void operate(unsigned thread, study_feed& feed) override {
     if (!shape_.roles[thread].serves) {
@@ -245,11 +242,10 @@ class program_in_localities : public studied_program {
       runtime_.barrier();
       feed.ended();
     }
-    // Other threads may still wait for this locality.
-    while (!feed.all_ended()) {
+    app::serve_until_all_end(feed, [this] {
       if (shape_.pause != 0) sim::spend(shape_.pause);
-      if (runtime_.poll() == 0) hw::cpu_relax();
-    }
+      return runtime_.poll();
+    });
   }
 
   void warm(unsigned thread, step_feed& feed) override {
@@ -380,10 +376,10 @@ class served_program final : public studied_program {
 
  private:
   void serve(unsigned which, study_feed& feed) {
-    while (!feed.all_ended()) {
+    app::serve_until_all_end(feed, [this, which] {
       if (shape_.pause != 0) sim::spend(shape_.pause);
-      if (servers_.serve(which) == 0) hw::cpu_relax();
-    }
+      return servers_.serve(which);
+    });
   }
 
   program_shape shape_;

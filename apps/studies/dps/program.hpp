@@ -6,6 +6,7 @@
 
 #include "apps/common/interface.hpp"
 #include "apps/simulate/simulated_map.hpp"
+#include "apps/studies/partitioned_threads.hpp"
 
 // What "Scalable Data-structures with Hierarchical, Distributed Delegation" (Ren and Parmer, Middleware 2019) runs in its
 // sections 5.1 and 5.2: operations without data, read-write objects, maps and a priority queue, each by several techniques.
@@ -25,15 +26,7 @@ enum class technique : std::uint8_t {
 /// Makes a map that a partition has. Every technique calls it through this interface.
 using map_maker = std::unique_ptr<simulated_map> (*)();
 
-/// A thread's part in a program.
-struct thread_role {
-  /// Its locality; of a dedicated server, which one it is.
-  unsigned home = 0;
-  /// It prepares the share `rank` of `members` of the partition `home`; none of it if there are 0.
-  unsigned rank = 0;
-  unsigned members = 0;
-  bool serves = false;
-};
+using app::thread_role;
 
 struct program_shape {
   technique how = technique::shared;

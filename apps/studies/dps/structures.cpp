@@ -305,15 +305,15 @@ page table_1(const setting& w) {
   const auto strays = [&](const std::string& one, const std::string& other, double ratio) {
     return more("takes from other sockets", &operation_counts::remote, {one, large}, {other, large}, ratio);
   };
-  return {
-      "table-1",
-      "What each kind of structure costs",
-      fmt::format("Coherence is counted under {}, locality and parallelism under {}. Lock-based is {}, "
-                  "non-blocking {}, delegation {}, DPS {}.",
-                  hot.name(), large.name(), lock, free, ffwd, dps),
-      {bars("Throughput under contention", hot, coherence),
-       bars("Throughput of the large tree", large, locality)},
-      judged({{"Complexity: non-blocking structures are hard, others easy",
+  return {"table-1",
+          "What each kind of structure costs",
+          fmt::format("Coherence is counted under {}, locality and parallelism under {}. Lock-based is {}, "
+                      "non-blocking {}, delegation {}, DPS {}.",
+                      hot.name(), large.name(), lock, free, ffwd, dps),
+          {bars("Throughput under contention", hot, coherence),
+           bars("Throughput of the large tree", large, locality)},
+          judged(claim_rows{
+              {"Complexity: non-blocking structures are hard, others easy",
                parts{more_lines_of_code(lf_m, gl_m, 1.25), more_lines_of_code(lf_n, sequential_tree, 1.25),
                      more_lines_of_code(lf_h, optik, 1.25)}},
               {"Coherence: large with locks, medium without, none by delegation and by DPS",
@@ -329,7 +329,7 @@ page table_1(const setting& w) {
                because("Program: these locks are fine-grained, and searches take none.")},
               {"Porting a structure takes less than 50 lines (section 4.5)",
                parts{lines_of_code_below(ported, 50)}}}),
-      {std::move(complexity)}};
+          {std::move(complexity)}};
 }
 
 page figure_9(const setting& w) {

@@ -3,7 +3,6 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -98,17 +97,7 @@ struct map_reading {
   std::optional<double> bytes_per_key{};
 };
 
-class results {
- public:
-  void add(const load& l, const std::string& map, map_reading r) { all_[{l, map}] = std::move(r); }
-  [[nodiscard]] const map_reading* find(const load& l, const std::string& map) const {
-    const auto found = all_.find({l, map});
-    return found == all_.end() ? nullptr : &found->second;
-  }
-
- private:
-  std::map<std::pair<load, std::string>, map_reading> all_;
-};
+using results = readings_at<map_reading, load, std::string>;
 
 /// A page. The workloads of `loads` run on `maps`.
 struct page {
