@@ -55,6 +55,15 @@ inline constexpr std::uint64_t least_operations_of_thread = 20;
   return std::max(first, second) > alike * std::min(first, second);
 }
 
+/// Runs phases until one has halves that are alike: each with four times the operations of the one before, which has warmed
+/// the caches for it. At most `most` phases.
+template <class Run>
+[[nodiscard]] counted_phase run_until_even(std::uint64_t operations, unsigned most, Run run) {
+  counted_phase m = run(operations);
+  for (unsigned i = 1; i < most && is_uneven(m); ++i) m = run(operations *= 4);
+  return m;
+}
+
 /// Why a phase supports no verdict, without a full stop; empty if it does.
 [[nodiscard]] inline std::string too_short(const counted_phase& phase, unsigned threads,
                                            std::uint64_t steps = 1) {

@@ -114,13 +114,17 @@ struct claim_in_parts {
 
   [[nodiscard]] judged_claim judged(const Results& measured) const {
     judgement all{"", agreement::agrees};
+    bool differs = false;
     for (const claim_part<Results>& p : parts) {
       const judgement found = p(measured);
       if (all.sentence.find(found.sentence) == std::string::npos)
         all.sentence += (all.sentence.empty() ? "" : " ") + found.sentence;
       all.verdict = std::max(all.verdict, found.verdict);  // in the order of their weight
+      differs = differs || found.verdict == agreement::differs;
     }
-    if (all.verdict == agreement::differs && why) all.sentence += " " + why(measured);
+    // Whatever the other parts would say.
+    if (differs) all.verdict = agreement::differs;
+    if (differs && why) all.sentence += " " + why(measured);
     return {paper, std::move(all), of_paper};
   }
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/judged.hpp"
@@ -152,6 +153,29 @@ TEST(dps_study, a_part_that_loses_more_or_gains_more_or_differs_less_is_told_fro
   EXPECT_EQ(dps::less_spread({"x", a}, {"x", b}, {"y", a}, {"y", b})(measured).verdict, differs);
   EXPECT_EQ(dps::no_faster({"x", a}, {"x", b}, 4)(measured).verdict, agrees);
   EXPECT_EQ(dps::no_faster({"x", a}, {"x", b}, 3.9)(measured).verdict, differs);
+}
+
+TEST(dps_study, where_halves_are_not_alike_their_extremes_decide) {
+  const dps::load at{.what = dps::work::map, .keys = 1};
+  const auto compared = [&](std::pair<double, double> halves, const dps::part& holds) {
+    dps::results measured;
+    measured.add(at, "uneven", {.speed = 2, .costs = {}, .too_short = "Too short", .halves = halves});
+    measured.add(at, "even", {.speed = 1});
+    return holds(measured);
+  };
+  const dps::part faster = dps::beats(at, "uneven", "even", 1.5);
+  EXPECT_EQ(compared({1.6, 3}, faster).verdict, agrees);
+  EXPECT_THAT(compared({1.6, 3}, faster).sentence, HasSubstr("2.00 times the throughput of"));
+  EXPECT_THAT(compared({1.6, 3}, faster).sentence, HasSubstr("by their halves 1.60 to 3.00 times"));
+  EXPECT_EQ(compared({1.4, 3}, faster).verdict, too_short);
+  EXPECT_THAT(compared({1.4, 3}, faster).sentence, HasSubstr("Too short (uneven ("));
+  EXPECT_EQ(compared({1.4, 3}, dps::beats(at, "uneven", "even", 3.1)).verdict, differs);
+  EXPECT_EQ(compared({1.4, 3}, dps::beats(at, "even", "uneven", 0.75)).verdict, differs);
+  const dps::part alike = dps::alike({"uneven", at}, {"even", at}, 1.5);
+  EXPECT_EQ(compared({1.6, 3}, alike).verdict, differs);
+  EXPECT_EQ(compared({0.5, 3}, alike).verdict, too_short) << "both extremes differ, 1 between them does not";
+  // What is counted takes a run whose halves are alike.
+  EXPECT_EQ(compared({1.6, 3}, dps::more_misses({"uneven", at}, {"even", at})).verdict, too_short);
 }
 
 TEST(dps_study, what_is_compared_has_lines_of_code) {

@@ -224,6 +224,41 @@ TEST(simulated_phase, is_too_short_with_few_operations_or_with_halves_that_are_n
             "Too short: the second half of 400 operations had 0.66 times the throughput of the first");
 }
 
+TEST(simulated_phase, is_run_again_with_more_operations_until_its_halves_are_alike) {
+  const auto phases = [](unsigned most) {
+    std::vector<std::uint64_t> run;
+    const simulate::counted_phase last = simulate::run_until_even(20, most, [&](std::uint64_t count) {
+      run.push_back(count);
+      return simulate::counted_phase{count, {}, {}, 1000, 1, count < 100 ? 200U : 500U};
+    });
+    EXPECT_EQ(last.operations, run.back());
+    return run;
+  };
+  EXPECT_EQ(phases(1), (std::vector<std::uint64_t>{20}));
+  EXPECT_EQ(phases(2), (std::vector<std::uint64_t>{20, 80}));
+  EXPECT_EQ(phases(9), (std::vector<std::uint64_t>{20, 80, 320}));
+}
+
+TEST(study_claims, in_parts_differ_where_a_part_does_whatever_the_others_say) {
+  const auto verdict_of = [](const judged_as& parts) {
+    claim_in_parts<int> claim{"claim", {}};
+    claim.why = [](const int& why) { return "Program: " + std::to_string(why) + "."; };
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      claim.parts.emplace_back(
+          [=](const int&) { return judgement{"Part " + std::to_string(i) + ".", parts[i]}; });
+    const judged_claim found = claim.judged(7);
+    EXPECT_EQ(found.ours.sentence.find("Program: 7.") != std::string::npos, found.ours.verdict == differs);
+    return found.ours.verdict;
+  };
+  EXPECT_EQ(verdict_of({agrees, agrees}), agrees);
+  EXPECT_EQ(verdict_of({agrees, too_short}), too_short);
+  EXPECT_EQ(verdict_of({too_short, unknown, agrees}), unknown);
+  for (const agreement other : {agrees, too_short, unknown}) {
+    EXPECT_EQ(verdict_of({other, differs}), differs);
+    EXPECT_EQ(verdict_of({differs, other}), differs);
+  }
+}
+
 TEST(study_claims, of_one_map_that_ran_too_short_are_not_judged) {
   reading one = steady(150);
   one.too_short = "Too short: so few";

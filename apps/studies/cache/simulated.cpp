@@ -144,7 +144,7 @@ struct measured_load {
 /// Throws std::logic_error if a get returned a wrong value, or a set was lost.
 measured_load measure(const sim::machine_spec& machine, const load& l, engine how,
                       const placed_threads& placed, std::uint64_t items, std::uint64_t operations,
-                      std::uint64_t seed) {
+                      unsigned most_phases, std::uint64_t seed) {
   const cache_shape shape{.how = how,
                           .roles = placed.roles,
                           .partitions = placed.partitions,
@@ -175,7 +175,8 @@ measured_load measure(const sim::machine_spec& machine, const load& l, engine ho
     return phase;
   };
   static_cast<void>(run(operations, seed + 1));
-  measured_load m{{}, run(operations, seed + 2)};
+  measured_load m{
+      {}, run_until_even(operations, most_phases, [&](std::uint64_t count) { return run(count, seed + 2); })};
   std::uint64_t lost = 0;
   simulated.outside_time([&] {
     std::vector<std::byte> value(l.value_bytes);
@@ -213,9 +214,9 @@ class simulated_caches final : public measured_pages {
     const engine how = engine_of(name);
     const auto placed = placed_for(machine(), how, l.threads);
     if (!placed) return;
-    const measured_load m =
-        measure(machine(), l, how, *placed, items_,
-                options().given("--operations") ? options().operations : usual_operations, options().seed);
+    const measured_load m = measure(machine(), l, how, *placed, items_,
+                                    options().given("--operations") ? options().operations : usual_operations,
+                                    most_phases(), options().seed);
     nlohmann::ordered_json& one = add(l, name, m.reading, m.phase);
     one["latency_cycles"] = {{"p50", m.reading.p50}, {"p99", m.reading.p99}, {"p99.9", m.reading.p999}};
     one["hits"] = m.reading.hits;

@@ -110,6 +110,8 @@ struct load_reading {
   operation_counts costs{};
   /// Why it supports no verdict; empty where it does.
   std::string too_short{};
+  /// Throughputs of the run's halves, where only their difference is the reason: the lower one, and the higher one.
+  std::optional<std::pair<double, double>> halves{};
   // Of a cache: the cycles of a request, and the shares of the gets that find a value, and that find one which their own thread
   // had overwritten.
   double p50 = 0;

@@ -28,10 +28,11 @@ judgement verdict(std::string sentence, bool holds) {
   return {std::move(sentence), holds ? agreement::agrees : agreement::differs};
 }
 
-/// A part about readings of these sides, in this order. It is not judged if one of them is missing or too short.
+/// A part about readings of these sides, in this order. It is not judged if one of them is missing or too short, or has halves
+/// that are not alike unless these may suffice.
 template <class Judge>
-part of_sides(std::vector<side> sides, Judge judge) {
-  return [sides = std::move(sides), judge = std::move(judge)](const results& measured) -> judgement {
+part of_sides(std::vector<side> sides, Judge judge, bool with_halves = false) {
+  return [=, sides = std::move(sides), judge = std::move(judge)](const results& measured) -> judgement {
     std::vector<const load_reading*> found;
     for (const side& s : sides) {
       found.push_back(measured.find(s.at, s.technique));
@@ -39,7 +40,7 @@ part of_sides(std::vector<side> sides, Judge judge) {
         return {fmt::format("Not measured: {}.", s.text()), agreement::not_measurable};
     }
     for (std::size_t i = 0; i < sides.size(); ++i)
-      if (!found[i]->too_short.empty())
+      if (!found[i]->too_short.empty() && !(with_halves && found[i]->halves))
         return {fmt::format("{} ({}).", found[i]->too_short, sides[i].text()), agreement::too_short};
     return judge(found);
   };
@@ -51,16 +52,35 @@ double ratio_of(const readings_found& r, std::size_t over = 0, std::size_t under
   return r[over]->speed / r[under]->speed;
 }
 
-/// `holds` has the ratio of the two throughputs.
+/// `holds` has the ratio of the two throughputs, and is true of a range of them: up to a bound, from one, or around 1.
 template <class Holds>
 part compared(const side& one, const side& other, Holds holds) {
-  return of_sides({one, other}, [=](const readings_found& r) {
-    const double ratio = ratio_of(r);
-    std::string sentence =
-        fmt::format("{} has {:.2f} times the throughput of {}.", one.text(), ratio, other.text());
-    if (!holds(ratio)) sentence += both_costs(one, r[0]->costs, other, r[1]->costs);
-    return verdict(std::move(sentence), holds(ratio));
-  });
+  return of_sides(
+      {one, other},
+      [=](const readings_found& r) -> judgement {
+        const auto range = [](const load_reading& of) {
+          return of.halves.value_or(std::pair{of.speed, of.speed});
+        };
+        const auto [low, high] = range(*r[0]);
+        const auto [other_low, other_high] = range(*r[1]);
+        const double ratio = ratio_of(r);
+        const double least = low / other_high;
+        const double most = high / other_low;
+        std::string sentence = fmt::format(
+            "{} has {:.2f} times the throughput of {}{}.", one.text(), ratio, other.text(),
+            least == most ? "" : fmt::format(", by their halves {:.2f} to {:.2f} times", least, most));
+        const bool whole = holds(ratio);
+        for (const double extreme : {least, most, std::clamp(1.0, least, most)}) {
+          if (holds(extreme) == whole) continue;
+          const std::size_t which = r[0]->halves ? 0 : 1;
+          return {
+              fmt::format("{} {} ({}).", sentence, r[which]->too_short, (which == 0 ? one : other).text()),
+              agreement::too_short};
+        }
+        if (!whole) sentence += both_costs(one, r[0]->costs, other, r[1]->costs);
+        return verdict(std::move(sentence), whole);
+      },
+      true);
 }
 
 double spread(double ratio) { return std::max(ratio, 1 / ratio); }

@@ -26,15 +26,20 @@ std::vector<unsigned> threads_of(const study_options& o, const std::vector<unsig
 
 load_reading reading_of(const counted_phase& m, unsigned threads, std::uint64_t steps) {
   const sim::counts& c = m.total;
-  return {.speed = m.operations_per_second(),
-          .costs = {.remote_transfers = m.per_operation(c.remote_transfers),
-                    .local_transfers = m.per_operation(c.local_transfers),
-                    .memory_lines = m.per_operation(c.local_dram + c.remote_dram),
-                    .stall_cycles = m.per_operation(c.stall_cycles),
-                    .accesses = m.per_operation(c.accesses),
-                    .remote_memory = m.per_operation(c.remote_dram),
-                    .upgrades = m.per_operation(c.upgrades)},
-          .too_short = too_short(m, threads, steps)};
+  load_reading r{.speed = m.operations_per_second(),
+                 .costs = {.remote_transfers = m.per_operation(c.remote_transfers),
+                           .local_transfers = m.per_operation(c.local_transfers),
+                           .memory_lines = m.per_operation(c.local_dram + c.remote_dram),
+                           .stall_cycles = m.per_operation(c.stall_cycles),
+                           .accesses = m.per_operation(c.accesses),
+                           .remote_memory = m.per_operation(c.remote_dram),
+                           .upgrades = m.per_operation(c.upgrades)},
+                 .too_short = too_short(m, threads, steps)};
+  if (m.operations >= operations_for(threads, steps) && is_uneven(m)) {
+    const auto [first, second] = m.halves();
+    r.halves = {std::min(first, second) * m.ghz * 1e9, std::max(first, second) * m.ghz * 1e9};
+  }
+  return r;
 }
 
 measured_pages::measured_pages(const study_options& o, std::string name, std::vector<page> pages)

@@ -38,6 +38,8 @@ class measured_pages {
   [[nodiscard]] bool is_wanted(const app::dps::load& l, const std::string& how) const {
     return wanted_.contains({l, how});
   }
+  /// How many phases a measurement may take: one, if the command line says of how many operations.
+  [[nodiscard]] unsigned most_phases() const { return o_.given("--operations") ? 1 : 3; }
 
   virtual void before(const app::dps::page& /*p*/) {}
   /// Measures it, unless it takes more threads. What it measures, it adds.

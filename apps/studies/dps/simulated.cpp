@@ -182,6 +182,7 @@ struct phase_lengths {
   std::uint64_t warming = 0;
   std::uint64_t warm_up = 0;
   std::uint64_t measured = 0;
+  unsigned most_phases = 1;
 };
 
 /// The loads one after the other on one structure, which keeps its size. Throws std::logic_error if an operation was lost.
@@ -228,7 +229,8 @@ std::vector<counted_phase> measure(const sim::machine_spec& machine, const std::
       }));
     };
     static_cast<void>(phase(lengths.warm_up, seed, true));
-    measured.push_back(phase(lengths.measured, seed + 1, false));
+    measured.push_back(run_until_even(lengths.measured, lengths.most_phases,
+                                      [&](std::uint64_t count) { return phase(count, seed + 1, false); }));
   }
   std::uint64_t writes = 0;
   simulated.outside_time([&] {
@@ -346,6 +348,7 @@ class simulated_dps final : public measured_pages {
       lengths.warming = lengths.warming * operations / usual_operations;
     lengths.warm_up = std::max(operations / 5 + 1, l.objects);
     lengths.measured = operations;
+    lengths.most_phases = most_phases();
     return lengths;
   }
 
