@@ -149,9 +149,11 @@ class byte_cache::one_change {
                                     [&](location where) { return s_.log.entry_at(where).has_key(key_.key); });
     old_ = found_.at == nullptr ? nullptr : &s_.log.entry_at(table::location_in(found_.word));
     second_ = s_.now();
+    before_ = 0;
     if (old_ == nullptr) return;
     if (!s_.is_gone(*old_, second_)) {
       seen_ = old_->seen(second_);
+      before_ = old_->version();
       return;
     }
     s_.count_gone(*old_);
@@ -226,7 +228,7 @@ class byte_cache::one_change {
   /// Writes the entry into the room, and publishes it. True: its key is new.
   [[nodiscard]] bool write() {
     if (old_ != nullptr) static_cast<void>(guard_to_leave());
-    if (version_ == 0) version_ = s_.versions.next(group_, old_ != nullptr ? old_->version() : 0);
+    if (version_ == 0) version_ = s_.versions.next(group_, before_);
     std::byte* const at = room();
     entry& made = entry::make(at, shape_, key_.key, wanted_, version_, second_);
     if (wanted_.what == cache_change::kind::amend)
@@ -284,7 +286,7 @@ class byte_cache::one_change {
     c.value_bytes = seen_.value.size();
     c.flags = seen_.flags;
     if (c.version == 0) {
-      version_ = old_->version();
+      version_ = before_;
       if ((old_->marks() & caching::has_own_version) != 0) c.version = seen_.version;
     }
     return false;
@@ -341,7 +343,8 @@ class byte_cache::one_change {
   table::found found_;
   entry* old_ = nullptr;
   std::uint32_t second_ = 0;
-  cache_entry seen_;  // the old one
+  cache_entry seen_;          // the old one
+  std::uint64_t before_ = 0;  // the cache's own version of it; 0: there is none
   std::optional<epoch_domain::guard> guard_;
   // What is to be written.
   cache_change wanted_;

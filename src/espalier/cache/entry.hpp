@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +47,7 @@ class entry {
 
   /// Bytes from the start of the entry to its key.
   [[nodiscard]] static constexpr std::size_t head_bytes(std::uint32_t marks) noexcept {
-    return sizeof(entry) + ((marks & has_end) != 0 ? 4 : 0) + ((marks & has_flags) != 0 ? 4 : 0) +
-           ((marks & has_own_version) != 0 ? 8 : 0) + ((marks & is_large) != 0 ? 4 : 0);
+    return heads[marks / has_flags % heads.size()];
   }
   [[nodiscard]] static constexpr std::size_t bytes_of(const entry_shape& shape) noexcept {
     const std::size_t bytes = head_bytes(shape.marks) + shape.key_bytes + shape.value_bytes;
@@ -60,7 +60,8 @@ class entry {
     entry& e = *new (at) entry;
     // relaxed: publishing the entry orders it.
     e.word_.store(now % accessed_limit << 8U | shape.marks, std::memory_order_relaxed);
-    for (unsigned i = 0; i < 5; ++i) e.version_[i] = static_cast<std::uint8_t>(version >> (8 * i));
+    e.version_low_ = static_cast<std::uint32_t>(version);
+    e.version_high_ = static_cast<std::uint8_t>(version >> 32U);
     e.key_bytes_ = static_cast<std::uint8_t>(key.size());
     e.value_bytes_ = static_cast<std::uint16_t>(shape.value_bytes);
     if ((shape.marks & has_end) != 0) new (e.end_word()) std::atomic<std::uint32_t>(change.expires);
@@ -92,9 +93,7 @@ class entry {
   }
   /// The cache's own version; what users see may be theirs.
   [[nodiscard]] std::uint64_t version() const noexcept {
-    std::uint64_t v = 0;
-    for (unsigned i = 0; i < 5; ++i) v |= std::uint64_t{version_[i]} << (8 * i);
-    return v;
+    return std::uint64_t{version_high_} << 32U | version_low_;
   }
   [[nodiscard]] std::uint32_t end() const noexcept {
     return (marks() & has_end) == 0 ? cache_entry::never : end_word()->load(std::memory_order_relaxed);
@@ -154,6 +153,18 @@ class entry {
  private:
   entry() = default;
 
+  /// By the marks from has_flags to is_large. A change of an entry looks here six times.
+  static constexpr auto heads = [] {
+    std::array<std::uint8_t, 2 * is_large / has_flags> bytes{};
+    for (std::uint32_t i = 0; i < bytes.size(); ++i) {
+      const std::uint32_t marks = i * has_flags;
+      bytes[i] = static_cast<std::uint8_t>(
+          12 + ((marks & has_end) != 0 ? 4 : 0) + ((marks & has_flags) != 0 ? 4 : 0) +
+          ((marks & has_own_version) != 0 ? 8 : 0) + ((marks & is_large) != 0 ? 4 : 0));
+    }
+    return bytes;
+  }();
+
   [[nodiscard]] char* raw() noexcept { return reinterpret_cast<char*>(this); }
   [[nodiscard]] const char* raw() const noexcept { return reinterpret_cast<const char*>(this); }
   [[nodiscard]] std::atomic<std::uint32_t>* end_word() noexcept {
@@ -181,12 +192,13 @@ class entry {
   }
 
   std::atomic<std::uint32_t> word_;  ///< the last access, 24 bits, and the marks
-  std::uint8_t version_[5];
+  std::uint32_t version_low_;
+  std::uint8_t version_high_;
   std::uint8_t key_bytes_;
   std::uint16_t value_bytes_;
 };
 
-static_assert(sizeof(entry) == 12 && alignof(entry) == location_unit,
+static_assert(sizeof(entry) == entry::head_bytes(0) && alignof(entry) == location_unit,
               "the bytes an entry takes, on which the measured density rests, have changed");
 
 }  // namespace espalier::caching

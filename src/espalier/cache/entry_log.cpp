@@ -26,6 +26,7 @@ constexpr unsigned most_compared = 16;
 entry_log::entry_log(memory_budget& budget, std::size_t bytes_behind)
     : budget_(budget),
       segment_bytes_(segment_bytes_for(budget.limit())),
+      segment_shift_(static_cast<unsigned>(std::countr_zero(segment_bytes_ / location_unit))),
       largest_inside_(std::min(segment_bytes_ / 4, std::size_t{1} << 15U)),
       count_(static_cast<std::uint32_t>(budget.limit() / segment_bytes_)),
       pages_(hw::map_pages(count_ * segment_bytes_ + bytes_behind,
@@ -58,8 +59,7 @@ location entry_log::allocate(std::size_t bytes, queue in, unsigned lifetime, uns
   return 0;
 }
 
-void entry_log::note_end(location where, std::uint32_t expires) noexcept {
-  segment& s = segment_of(where);
+void entry_log::note_end(segment& s, std::uint32_t expires) noexcept {
   std::uint32_t first = s.look_at.load(std::memory_order_relaxed);  // relaxed: the exchange confirms it
   // order (5): note_end, release
   while (expires < first && !s.look_at.compare_exchange_weak(first, expires, std::memory_order_release,
@@ -73,9 +73,10 @@ void entry_log::forget_ends(std::uint32_t index) noexcept {
 }
 
 void entry_log::complete(location where, std::size_t bytes, std::uint32_t expires) noexcept {
-  note_end(where, expires);
+  segment& s = segment_of(where);
+  note_end(s, expires);
   // order (1): complete, release
-  segment_of(where).complete.fetch_add(static_cast<std::uint32_t>(bytes), std::memory_order_release);
+  s.complete.fetch_add(static_cast<std::uint32_t>(bytes), std::memory_order_release);
 }
 
 void entry_log::release(location where, std::size_t bytes) noexcept {

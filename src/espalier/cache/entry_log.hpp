@@ -125,7 +125,7 @@ class entry_log {
     return *std::launder(reinterpret_cast<entry*>(at(where)));
   }
   [[nodiscard]] segment& segment_of(location where) const noexcept {
-    return segments_[where * location_unit / segment_bytes_];
+    return segments_[where >> segment_shift_];
   }
   [[nodiscard]] segment& operator[](std::uint32_t index) const noexcept { return segments_[index]; }
   [[nodiscard]] std::uint32_t size() const noexcept { return count_; }
@@ -133,7 +133,7 @@ class entry_log {
   /// Of the calling thread.
   [[nodiscard]] unsigned writer_group() const noexcept { return open_.here(); }
   [[nodiscard]] location begin_of(std::uint32_t index) const noexcept {
-    return std::size_t{index} * segment_bytes_ / location_unit;
+    return location{index} << segment_shift_;
   }
 
   /// Room in the open segment of a lifetime of the thread's group, which counts as live; 0 if a new one has to be opened. Lock-free.
@@ -144,7 +144,7 @@ class entry_log {
   /// The entry at this place has been written.
   void complete(location where, std::size_t bytes, std::uint32_t expires) noexcept;
   /// An entry in a segment has this end now.
-  void note_end(location where, std::uint32_t expires) noexcept;
+  void note_end(location where, std::uint32_t expires) noexcept { note_end(segment_of(where), expires); }
   /// Nothing finds the entry any more.
   void release(location where, std::size_t bytes) noexcept;
 
@@ -212,6 +212,7 @@ class entry_log {
   static constexpr std::size_t kind_of(queue in, unsigned lifetime) noexcept {
     return index_of(in) * lifetimes + lifetime;
   }
+  static void note_end(segment& s, std::uint32_t expires) noexcept;
   /// Seals a segment, if it is open.
   void seal_left_open(std::uint32_t index) noexcept;
   void add_loose(std::uint32_t index) noexcept;
@@ -220,6 +221,7 @@ class entry_log {
 
   memory_budget& budget_;
   std::size_t segment_bytes_;
+  unsigned segment_shift_;  ///< of a location to the index of its segment
   std::size_t largest_inside_;
   std::uint32_t count_;
   hw::page_run pages_;

@@ -97,26 +97,22 @@ class version_source {
   }
 
   std::uint64_t draw(std::atomic<std::uint64_t>& last) noexcept {
-    std::uint64_t now = last.load(std::memory_order_relaxed);
-    if (now % block != 0 && last.compare_exchange_strong(now, now + 1, std::memory_order_relaxed)) [[likely]]
-      return now + 1;
-    return draw_slowly(last);
-  }
-  [[gnu::noinline]] std::uint64_t draw_slowly(std::atomic<std::uint64_t>& last) noexcept {
     std::uint64_t first = 0;  // of a block of the caller's
     std::uint64_t now = last.load(std::memory_order_relaxed);
     while (true) {
-      if (rest_of(now) == 0 && first == 0) {
-        const std::uint64_t before = blocks_.fetch_add(1, std::memory_order_relaxed);
-        first = before * block + 1;
-        if (before % blocks_between_drops == blocks_between_drops - 1) drop_rests();
-      }
-      const std::uint64_t next = rest_of(now) == 0 ? first : now + 1;
+      std::uint64_t next = now + 1;
+      if (rest_of(now) == 0) [[unlikely]]
+        next = first = first != 0 ? first : first_of_block();
       if (!last.compare_exchange_weak(now, next, std::memory_order_relaxed)) continue;
       // Another thread of the group has brought a block meanwhile.
       if (first != 0 && next != first) unused_.fetch_add(block, std::memory_order_relaxed);
       return next;
     }
+  }
+  [[gnu::noinline]] std::uint64_t first_of_block() noexcept {
+    const std::uint64_t before = blocks_.fetch_add(1, std::memory_order_relaxed);
+    if (before % blocks_between_drops == blocks_between_drops - 1) drop_rests();
+    return before * block + 1;
   }
   void drop_rests() noexcept {
     for (unsigned i = 0; i < last_.size(); ++i) drop_rest(last_[i]);
