@@ -353,6 +353,8 @@ class Results(CommandTest):
         results = self.results("--maps", "ticket", "--placement", "all", "--keys", "500", *FAST)
         everywhere = {"chunked_heap", "chunked_heaps", "clustered", "index_aware", "numa_local", "random_padding", "segregated",
                       "shared_heap", "shifted"}
+        if results["context"]["malloc"] == "jemalloc":
+            everywhere.add("jemalloc_arenas")
         self.assertEqual({b["placement"] for b in results["benchmarks"]}, everywhere)
         one = self.results("--maps", "ticket", "--placement", "index_aware", "--keys", "500", *FAST)
         self.assertEqual({b["map"] for b in one["benchmarks"]}, {"ticket/index_aware"})

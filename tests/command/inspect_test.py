@@ -52,6 +52,16 @@ class Models(InspectTest):
         self.assertEqual(node["pages"]["mixed_pages"], 0)
         self.assertIn("allocated by: segregated", self.done.stdout)
 
+    def test_several_jemallocs_keep_apart_what_one_mixes(self) -> None:
+        several = ("--model", "ndnd", "--placement", "jemalloc_arenas")
+        if b"libjemalloc" not in subprocess.run(["ldd", COMMAND], check=True, capture_output=True).stdout:
+            self.refuses("there is no placement 'jemalloc_arenas'", *several)
+            return
+        one = self.type_of(self.analysis("--model", "ndnd", "--placement", "shared_heap"), "node")
+        self.assertGreater(one["mixed"]["in_pair"], one["blocks"] / 2)
+        node = self.type_of(self.analysis(*several), "node")
+        self.assertEqual((node["bytes_held"], node["mixed"]["in_page"]), (64 * node["blocks"], 0))
+
     def test_what_cannot_be_looked_at_is_refused(self) -> None:
         self.refuses("ndnd-paged", "--model", "nothing")
         self.refuses("haswell", "--model", "ndnd", "--machine", "nothing")

@@ -6,6 +6,7 @@
 
 #include "espalier/memory/baselines/chunked_heap.hpp"
 #include "espalier/memory/baselines/disturbed.hpp"
+#include "espalier/memory/baselines/jemalloc_arenas.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/numa_local.hpp"
@@ -46,12 +47,20 @@ struct any_placement::held_one final : held {
 struct any_placement::registered {
   std::string_view name;
   std::unique_ptr<held> (*make)(std::string_view chosen, recording keeps);
+  bool (*available)() noexcept;
 
   template <placement Placement>
   static constexpr registered of() {
-    return {Placement::name, [](std::string_view chosen, recording keeps) -> std::unique_ptr<held> {
+    return {Placement::name,
+            [](std::string_view chosen, recording keeps) -> std::unique_ptr<held> {
               if (keeps == recording::on) return std::make_unique<held_one<recorded<Placement>>>(chosen);
               return std::make_unique<held_one<Placement>>(chosen);
+            },
+            []() noexcept {
+              if constexpr (requires { Placement::available(); })
+                return Placement::available();
+              else
+                return true;
             }};
   }
 };
@@ -68,6 +77,7 @@ std::span<const any_placement::registered> any_placement::registry() {
       registered::of<shifted<shared_heap>>(),
       registered::of<chunked_heap>(),
       registered::of<chunked_heaps>(),
+      registered::of<jemalloc_arenas>(),
   };
   return all;
 }
@@ -75,10 +85,13 @@ std::span<const any_placement::registered> any_placement::registry() {
 any_placement::any_placement(std::string_view chosen, recording keeps) {
   const std::span<const registered> all = registry();
   const auto found = std::ranges::find(all, chosen, &registered::name);
-  if (found == all.end()) {
+  if (found == all.end() || !found->available()) {
     std::string message = "there is no placement '";
-    message.append(chosen).append("'; there are");
-    for (const registered& r : all) message.append(&r == &all.front() ? " " : ", ").append(r.name);
+    message.append(chosen).append("'");
+    if (found != all.end()) message.append(" in this process, which does not run on its malloc");
+    message.append("; there are");
+    for (const std::string_view known : placement_names())
+      message.append(known == all.front().name ? " " : ", ").append(known);
     throw std::invalid_argument(message);
   }
   held_ = found->make(found->name, keeps);
@@ -86,7 +99,9 @@ any_placement::any_placement(std::string_view chosen, recording keeps) {
 
 std::vector<std::string_view> placement_names() {
   std::vector<std::string_view> names;
-  for (const any_placement::registered& r : any_placement::registry()) names.push_back(r.name);
+  for (const any_placement::registered& r : any_placement::registry()) {
+    if (r.available()) names.push_back(r.name);
+  }
   return names;
 }
 

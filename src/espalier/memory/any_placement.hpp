@@ -11,7 +11,8 @@
 
 namespace espalier {
 
-/// Every placement that any_placement knows, in the order in which to show them.
+/// Every placement that this process can have, in the order in which to show them. `jemalloc_arenas` is one where it runs on
+/// jemalloc.
 [[nodiscard]] std::vector<std::string_view> placement_names();
 
 /// A placement that is chosen when the program runs. An operation costs one virtual call more than the chosen
@@ -25,7 +26,7 @@ class any_placement {
   static constexpr std::string_view name = "any";
 
   /// A new instance of one of placement_names(). With recording it knows its blocks in use
-  /// (memory/recorded.hpp). Throws std::invalid_argument, which lists the names, for an unknown one.
+  /// (memory/recorded.hpp). Throws std::invalid_argument, which lists the names, for any other.
   explicit any_placement(std::string_view chosen, recording keeps = recording::off);
   /// A copy is the same instance, lent: what both allocate lies together, and usage() is that of both.
   any_placement(const any_placement&) noexcept = default;
