@@ -33,6 +33,9 @@ constexpr known_node known_nodes[] = {
     {"edge_ext_lf_2", 32, 64},
     {"ticket", 32, 64},  // 40 in the literature: a router's locks and a leaf's value share a word
     {"ext_lf", 32, 64},  // likewise with a router's update word
+    {"ticket/nodes_of_48", 48, 0},
+    {"ext_lf/nodes_of_48", 48, 0},
+    {"int_lf/wide_descriptors", 64, 0},
     {"global_lock_bst", 32, 0},
     {"hand_over_hand_bst", 40, 0},
     {"locked_map", 48, 0},  // of libstdc++'s std::map: links, colour, entry

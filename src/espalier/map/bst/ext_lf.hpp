@@ -172,8 +172,9 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
   using fields = std::conditional_t<compact, compact_fields, published_fields>;
 
-  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
-    using fields::fields;
+  using padded = padded_fields<fields, typename traits::layout_type>;
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : padded {
+    using padded::padded;
     [[nodiscard]] bool is_leaf() const noexcept {
       // relaxed: null or not is fixed at construction.
       return this->child[0].load(std::memory_order_relaxed) == nullptr;
