@@ -91,6 +91,10 @@ simulated_measurement measure(const simulation_request& request, const simulated
   program.outside_time([&] {
     regions = map->transactions();
     used = map->usage();
+    if (request.nodes) {
+      const sim::own_code scope;
+      request.nodes(workload::layout_of(entry.facts, *map));
+    }
     map.reset();
   });
   for (std::size_t r = 0; r < regions.size(); ++r) regions[r] -= before[r];

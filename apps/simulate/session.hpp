@@ -11,6 +11,7 @@
 
 #include "apps/simulate/counted_phase.hpp"
 #include "apps/simulate/simulated_map.hpp"
+#include "espalier/inspect/snapshot.hpp"
 #include "sim/machine/machine_spec.hpp"
 #include "sim/simulation/simulation.hpp"
 
@@ -27,6 +28,8 @@ struct simulation_request {
   /// Operations before them, which warm up the caches; a fifth as many if unset.
   std::optional<std::uint64_t> warm_up{};
   std::uint64_t seed = 42;
+  /// Told where the blocks lie that a map reaches, at its end; empty for not.
+  std::function<void(const inspect::snapshot&)> nodes{};
   /// Once it is true the rest is left out; null for never.
   const std::atomic<bool>* interrupted = nullptr;
 };

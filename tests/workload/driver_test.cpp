@@ -329,6 +329,22 @@ TEST(driver, replays_every_operation_of_a_trace_and_records_it_again) {
   EXPECT_THAT(recorder.steps(), ElementsAreArray(trace));
 }
 
+/// Without a placement that records them.
+TEST(driver, shows_the_nodes_of_a_map_with_their_pointers_or_says_that_it_cannot) {
+  using map = locked_map<std::uint64_t, std::uint64_t>;
+  const auto plan = plan_of("90/5/5");
+  const auto locked = drive<map>(facts_of_map<map>());
+  locked->prefill(*plan, 1, {});
+  const inspect::snapshot nodes = locked->layout();
+  EXPECT_EQ(nodes.blocks.size(), plan->loaded);
+  EXPECT_EQ(nodes.blocks.front().bytes, map::node_bytes);
+  // Each but the root has a parent.
+  EXPECT_GE(nodes.links.size(), plan->loaded - 1);
+  EXPECT_EQ(nodes.links_unknown, "");
+  using hidden = counted_map<true>;
+  EXPECT_THROW(static_cast<void>(drive<hidden>(facts_of_map<hidden>())->layout()), std::logic_error);
+}
+
 TEST(driver, works_on_a_map_of_strings) {
   using map = locked_map<std::string, std::uint64_t>;
   const auto plan = plan_of("ycsb-e");
@@ -435,9 +451,12 @@ TEST(session, loads_into_an_empty_map_in_each_run) {
   for (const auto& [mix, maps, operations] : {std::tuple("load", 5, 10U), std::tuple("90/5/5", 1, 5U)}) {
     made = 0;
     request.plans = {plan_of(mix)};
+    std::vector<std::size_t> nodes;  // at the end
+    request.at_end = [&](const subject& s) { nodes.push_back(s.layout().blocks.size()); };
     const auto all = run_session(request, observer);
     ASSERT_EQ(all.size(), 1U);
     EXPECT_EQ(made, maps) << mix;
+    EXPECT_THAT(nodes, ElementsAre(Ge(request.plans[0]->loaded))) << mix;
     ASSERT_EQ(all[0].runs.size(), 3U);
     for (const run_outcome& r : all[0].runs) EXPECT_EQ(r.operations, operations) << mix;
     EXPECT_EQ(latency_of_all(all[0]).count(), operations);

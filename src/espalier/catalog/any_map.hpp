@@ -103,7 +103,6 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
   [[nodiscard]] memory_usage usage() const { return held_->usage().value_or(memory_usage{}); }
 
   using visit_function = bool (*)(void* visitor, key k, value v);
-  using node_function = void (*)(void* visitor, const void* memory, std::size_t bytes, memory_role role);
 
   /// A map with its type erased, with the operations of the contract.
   struct held : catalog::erased_map {
@@ -121,7 +120,6 @@ class any_map final : public map_facade<any_map, catalog::key, catalog::value, s
     virtual std::size_t insert_batch(std::span<const map_entry<key, value>> entries) = 0;
     virtual std::size_t erase_batch(std::span<const key> keys) = 0;
     [[nodiscard]] virtual std::size_t size() const = 0;
-    virtual void visit_nodes(node_function visit, void* visitor) const = 0;
     [[nodiscard]] virtual const char* check_invariants() const = 0;
     virtual std::size_t collect() = 0;
   };

@@ -46,12 +46,6 @@ class any_map_of : public catalog::erased_map_of<Map, catalog::number_codec<>, a
   }
   std::size_t erase_batch(std::span<const key> keys) override { return map_.erase_batch(keys); }
   [[nodiscard]] std::size_t size() const override { return map_.size(); }
-  void visit_nodes(any_map::node_function visit, void* visitor) const override {
-    if constexpr (requires { map_.visit_nodes([](const void*, std::size_t, memory_role) {}); })
-      map_.visit_nodes([=](const void* memory, std::size_t bytes, memory_role role) {
-        visit(visitor, memory, bytes, role);
-      });
-  }
   [[nodiscard]] const char* check_invariants() const override {
     if constexpr (requires { map_.check_invariants(); })
       return map_.check_invariants();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,6 +43,11 @@ class erased_map {
 
   /// The placement, if it can record the map's blocks; otherwise null.
   [[nodiscard]] virtual const any_placement* recording_placement() const = 0;
+
+  /// Quiescent only: calls visit(visitor, memory, bytes, role) for each block that the map reaches. False if it does not show
+  /// them.
+  using node_function = void (*)(void* visitor, const void* memory, std::size_t bytes, memory_role role);
+  virtual bool visit_nodes(node_function /*visit*/, void* /*visitor*/) const { return false; }
 
   const map_properties& properties;
 };

@@ -78,6 +78,17 @@ class erased_map_of : public Interface {
     return nullptr;
   }
 
+  bool visit_nodes(erased_map::node_function visit, void* visitor) const override {
+    if constexpr (requires { map_.visit_nodes([](const void*, std::size_t, memory_role) {}); }) {
+      map_.visit_nodes([=](const void* memory, std::size_t bytes, memory_role role) {
+        visit(visitor, memory, bytes, role);
+      });
+      return true;
+    } else {
+      return false;
+    }
+  }
+
  protected:
   Map map_;
 };

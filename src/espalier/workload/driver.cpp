@@ -107,8 +107,7 @@ std::optional<double> driver::bytes_per_key() const {
 
 inspect::snapshot driver::layout() const {
   const any_placement* const placement = map_->recording_placement();
-  if (placement == nullptr) throw std::logic_error(facts_.name + " does not record where its blocks lie");
-  return layout_of(facts_, *placement);
+  return placement != nullptr ? layout_of(facts_, *placement) : layout_of(facts_, *map_);
 }
 
 /// make_source(thread) gives a thread its steps.

@@ -170,6 +170,9 @@ class plan_session {
   }
 
   void settle(std::vector<measurement>& group) {
+    if (request_.at_end) {
+      for (const auto& s : subjects_) request_.at_end(*s);
+    }
     if (!request_.check_leaks) return;
     for (std::size_t i = 0; i < subjects_.size(); ++i) {
       step(fmt::format("{}: count what {} holds", plan_->name, group[i].facts.name));

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,8 @@ struct session_request {
   unsigned latency_every = 16;
   /// Walk each map at the end and count the bytes it leaked.
   bool check_leaks = true;
+  /// Called for each map after its last run, when no thread uses it; empty for not.
+  std::function<void(const subject&)> at_end;
   /// Records the first run of the first map. The caller owns it.
   trace_recorder* recorder = nullptr;
   /// Once it is true the session ends, with the completed runs; null for never.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,26 +71,54 @@ inspect::block_type type_of(memory_role role, const subject_facts& facts) {
   return type;
 }
 
+/// Collects blocks, and makes a type for each role that has some.
+class typed_blocks {
+ public:
+  explicit typed_blocks(const subject_facts& facts) : facts_(facts) {}
+
+  void reserve(std::size_t blocks) { blocks_.reserve(blocks); }
+  void add(const void* memory, std::size_t bytes, std::size_t held, memory_role role) {
+    auto& type = index_[static_cast<std::size_t>(role)];
+    if (!type) {
+      type = static_cast<inspect::type_index>(types_.size());
+      types_.push_back(type_of(role, facts_));
+    }
+    blocks_.push_back(
+        {reinterpret_cast<std::uintptr_t>(memory), bytes, static_cast<std::uint32_t>(held - bytes), *type});
+  }
+  [[nodiscard]] inspect::snapshot take() {
+    inspect::snapshot s = inspect::make_snapshot(facts_.name, std::move(types_), std::move(blocks_));
+    inspect::find_links(s);
+    return s;
+  }
+
+ private:
+  const subject_facts& facts_;
+  std::vector<inspect::block_type> types_;
+  std::array<std::optional<inspect::type_index>, memory_role_count> index_{};
+  std::vector<inspect::live_block> blocks_;
+};
+
 }  // namespace
 
 inspect::snapshot layout_of(const subject_facts& facts, const any_placement& placement) {
-  std::vector<inspect::block_type> types;
-  std::array<std::optional<inspect::type_index>, memory_role_count> index{};
-  std::vector<inspect::live_block> blocks;
-  blocks.reserve(placement.usage().blocks);
+  typed_blocks all(facts);
+  all.reserve(placement.usage().blocks);
   placement.for_each_live([&](const live_block& b) {
-    auto& type = index[static_cast<std::size_t>(b.asked.role)];
-    if (!type) {
-      type = static_cast<inspect::type_index>(types.size());
-      types.push_back(type_of(b.asked.role, facts));
-    }
-    const std::size_t held = bytes_held(placement, b.memory, b.asked);
-    blocks.push_back({reinterpret_cast<std::uintptr_t>(b.memory), b.asked.bytes,
-                      static_cast<std::uint32_t>(held - b.asked.bytes), *type});
+    all.add(b.memory, b.asked.bytes, bytes_held(placement, b.memory, b.asked), b.asked.role);
   });
-  inspect::snapshot s = inspect::make_snapshot(facts.name, std::move(types), std::move(blocks));
-  inspect::find_links(s);
-  return s;
+  return all.take();
+}
+
+inspect::snapshot layout_of(const subject_facts& facts, const catalog::erased_map& map) {
+  typed_blocks all(facts);
+  const bool shown = map.visit_nodes(
+      [](void* to, const void* memory, std::size_t bytes, memory_role role) {
+        static_cast<typed_blocks*>(to)->add(memory, bytes, bytes, role);
+      },
+      &all);
+  if (!shown) throw std::logic_error(facts.name + " does not show where its blocks lie");
+  return all.take();
 }
 
 }  // namespace espalier::workload

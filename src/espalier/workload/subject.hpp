@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/catalog/erased_map.hpp"
 #include "espalier/inspect/snapshot.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/node_layout.hpp"
@@ -70,8 +71,8 @@ class subject {
   /// Bytes that are still held and unreachable after every retired block was reclaimed. Linear in the map.
   [[nodiscard]] virtual std::optional<std::uint64_t> leaked_bytes() = 0;
 
-  /// The addresses of the map's blocks, by role, retired ones included, with the pointers between them. Throws
-  /// std::logic_error for a map with a placement that records nothing.
+  /// The addresses of the map's blocks, by role, with the pointers between them: all of them if its placement records them,
+  /// otherwise those that the map reaches. Throws std::logic_error for a map that shows none.
   [[nodiscard]] virtual inspect::snapshot layout() const = 0;
 };
 
@@ -101,5 +102,8 @@ struct registration {
 /// The addresses of a map's blocks, if its placement records them: a type for each role that has blocks, with what
 /// searches read of them, and the pointers between the blocks. No thread may use the map meanwhile.
 [[nodiscard]] inspect::snapshot layout_of(const subject_facts& facts, const any_placement& placement);
+
+/// The same of the blocks that a map reaches. Throws std::logic_error if it does not show them.
+[[nodiscard]] inspect::snapshot layout_of(const subject_facts& facts, const catalog::erased_map& map);
 
 }  // namespace espalier::workload
