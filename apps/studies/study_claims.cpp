@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 
 #include "espalier/measure/statistics.hpp"
 
@@ -31,6 +33,10 @@ quotient over(const reading& a, const reading& b) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < a.rounds.size(); ++i) ratios.push_back(a.rounds[i] / b.rounds[i]);
   return {*measure::median(ratios), *measure::minimum(ratios), *measure::maximum(ratios)};
+}
+
+quotient divided(const quotient& a, const quotient& b) {
+  return {a.middle / b.middle, a.low / b.high, a.high / b.low};
 }
 
 quotient geometric_mean(const std::vector<quotient>& all) {
@@ -348,6 +354,24 @@ judge mean_ratio(const std::vector<map_pair>& pairs, double ratio) {
   };
 }
 
+judge best_ratio(const std::vector<map_pair>& pairs, double ratio) {
+  return of_measured(maps_of(pairs), [=](const readings& measured, std::uint64_t keys) {
+    const auto ratios = ratios_of(measured, keys, pairs);
+    const pair_ratio& best =
+        *std::ranges::max_element(ratios, {}, [](const pair_ratio& r) { return r.ratio.middle; });
+    return decide_size(fmt::format("At best {}; in the paper {:.2f}", ratio_list({best}), ratio), best.ratio,
+                       ratio);
+  });
+}
+
+judge gains_more(const map_pair& one, const map_pair& other) {
+  const std::vector<map_pair> pairs{one, other};
+  return of_measured(maps_of(pairs), [=](const readings& measured, std::uint64_t keys) {
+    const auto ratios = ratios_of(measured, keys, pairs);
+    return decide(ratio_list(ratios), divided(ratios.front().ratio, ratios.back().ratio), tolerance);
+  });
+}
+
 judge crossing_cost(const std::vector<map_pair>& pairs, double ratio) {
   return [=](const readings& measured, std::uint64_t keys) -> judgement {
     const auto [kept, others] = straddling(measured, keys, pairs);
@@ -415,6 +439,189 @@ judge none_is_best(const std::vector<std::string>& maps, const std::vector<std::
   });
 }
 
+judge slowest(const std::string& map, const std::vector<std::string>& field) {
+  std::vector<std::string> all = field;
+  all.push_back(map);
+  return of_measured(all, [=](const readings& measured, std::uint64_t keys) {
+    const auto next = std::ranges::min_element(
+        field, {}, [&](const std::string& other) { return measured.find(other, keys)->median; });
+    return faster(*next, map)(measured, keys);
+  });
+}
+
+namespace {
+
+std::vector<std::string> under_all(const std::vector<std::string>& maps, const std::vector<renamed>& loads) {
+  std::vector<std::string> all;
+  for (const renamed& load : loads) std::ranges::transform(maps, std::back_inserter(all), load);
+  return all;
+}
+
+std::string here(const std::string& map) { return map; }
+
+/// Of pairs of maps: how many there are, and how many surely and perhaps do what is asked.
+struct kept_pairs {
+  unsigned all = 0;
+  unsigned surely = 0;
+  unsigned in_the_median = 0;
+  unsigned perhaps = 0;
+  std::vector<std::string> lost{};
+
+  /// `change` is to lie between these bounds.
+  void add(const std::string& pair, const quotient& change, double least, double most) {
+    ++all;
+    if (change.low >= least && change.high <= most) ++surely;
+    if (change.high >= least && change.low <= most) ++perhaps;
+    if (change.middle >= least && change.middle <= most)
+      ++in_the_median;
+    else
+      lost.push_back(pair);
+  }
+  [[nodiscard]] judgement verdict(const std::string& what, double least) const {
+    if (all == 0) return {"No two maps differ.", agreement::not_measurable};
+    const auto share = [&](unsigned n) { return static_cast<double>(n) / all; };
+    return decide(fmt::format("{} of {} {}{}{}", in_the_median, all, what, lost.empty() ? "" : "; not ",
+                              fmt::join(lost, ", ")),
+                  {share(in_the_median), share(surely), share(perhaps)}, least);
+  }
+};
+
+/// Calls visit(names, ratio of two maps, ratio under the other load) for each two maps, the first the faster one.
+template <class Visit>
+void for_each_pair(const std::vector<std::string>& maps, const renamed& there, const readings& measured,
+                   std::uint64_t keys, Visit visit) {
+  std::vector<std::string> order = maps;
+  std::ranges::sort(order, std::greater{}, [&](const auto& m) { return measured.find(m, keys)->median; });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (std::size_t j = i + 1; j < order.size(); ++j)
+      visit(fmt::format("{} over {}", order[i], order[j]),
+            over(*measured.find(order[i], keys), *measured.find(order[j], keys)),
+            over(*measured.find(there(order[i]), keys), *measured.find(there(order[j]), keys)));
+  }
+}
+
+constexpr double any_ratio = 1e9;
+
+}  // namespace
+
+judge order_kept(const std::vector<std::string>& maps, const renamed& there) {
+  return of_measured(under_all(maps, {here, there}), [=](const readings& measured, std::uint64_t keys) {
+    kept_pairs pairs;
+    for_each_pair(maps, there, measured, keys,
+                  [&](std::string of, const quotient& first, const quotient& then) {
+                    if (first.middle < order_margin) return;
+                    of += fmt::format(" ({:.2f}, then {:.2f})", first.middle, then.middle);
+                    pairs.add(of, then, 1 / order_margin, any_ratio);
+                  });
+    return pairs.verdict("pairs that differ have the same order", 0.9);
+  });
+}
+
+judge ratios_kept(const std::vector<std::string>& maps, const renamed& there) {
+  return of_measured(under_all(maps, {here, there}), [=](const readings& measured, std::uint64_t keys) {
+    kept_pairs pairs;
+    for_each_pair(maps, there, measured, keys,
+                  [&](const std::string& of, const quotient& first, const quotient& then) {
+                    const quotient change = divided(then, first);
+                    pairs.add(fmt::format("{} ({:.2f}, then {:.2f})", of, first.middle, then.middle), change,
+                              1 / tolerance, tolerance);
+                  });
+    return pairs.verdict("ratios of two maps are the same up to a tenth", 0.5);
+  });
+}
+
+judge scales(const std::vector<std::string>& maps, const std::vector<renamed>& steps) {
+  return of_measured(under_all(maps, steps), [=](const readings& measured, std::uint64_t keys) {
+    std::vector<std::string> parts;
+    quotient least{any_ratio, any_ratio, any_ratio};
+    std::string of;
+    for (const std::string& map : maps) {
+      const reading* before = measured.find(steps.front()(map), keys);
+      const reading& last = *measured.find(steps.back()(map), keys);
+      parts.push_back(fmt::format("{} {:.1f}", map, last.median / before->median));
+      for (const renamed& step : steps) {
+        const reading& now = *measured.find(step(map), keys);
+        if (now.threads == before->threads) continue;
+        const quotient gain = over(now, *before);
+        if (gain.middle < least.middle) {
+          least = gain;
+          of = fmt::format("{} from {} to {} threads", map, before->threads, now.threads);
+        }
+        before = &now;
+      }
+    }
+    if (of.empty()) return judgement{"There is one number of threads here.", agreement::not_measurable};
+    return decide(fmt::format("All threads over the fewest: {}. The least step: {:.2f} times, {}",
+                              fmt::join(parts, ", "), least.middle, of),
+                  least, order_margin);
+  });
+}
+
+judge does_not_scale(const std::string& map, const std::vector<renamed>& steps) {
+  return of_measured(under_all({map}, steps), [=](const readings& measured, std::uint64_t keys) {
+    const reading& first = *measured.find(steps.front()(map), keys);
+    const reading& last = *measured.find(steps.back()(map), keys);
+    if (first.threads == last.threads)
+      return judgement{"There is one number of threads here.", agreement::not_measurable};
+    const quotient gain = over(last, first);
+    return decide(fmt::format("{} does {} with {} threads, {:.2f} times the {} with {}", map, millions(last),
+                              last.threads, gain.middle, millions(first), first.threads),
+                  divided({1, 1, 1}, gain), 0.5);
+  });
+}
+
+namespace {
+
+judgement not_counted() { return {"Not counted here.", agreement::not_measurable}; }
+
+judgement decided(std::string sentence, bool holds) {
+  return {std::move(sentence), holds ? agreement::agrees : agreement::differs};
+}
+
+constexpr double share_tolerance = 0.1;
+bool same_share(double ours, double papers) { return std::abs(ours - papers) <= share_tolerance; }
+
+}  // namespace
+
+judge costs_near(const std::string& map, const std::string& what,
+                 std::optional<double> operation_costs::* cost, double papers) {
+  return of_measured({map}, [=](const readings& measured, std::uint64_t keys) {
+    const auto& costs = measured.find(map, keys)->costs;
+    if (!costs || !((*costs).*cost)) return not_counted();
+    const double ours = *((*costs).*cost);
+    return decided(fmt::format("{}: {:.1f} {}, in the paper {:.1f}.", map, ours, what, papers),
+                   ours <= 2 * papers && ours >= papers / 2);
+  });
+}
+
+judge unused_sets(const std::string& map, double l1, double l2, double llc) {
+  return [=](const readings& measured, std::uint64_t keys) {
+    const reading* const r = measured.find(map, keys);
+    if (r == nullptr) return missing({map});
+    if (!r->places) return not_counted();
+    const node_places& p = *r->places;
+    return decided(
+        fmt::format("{}: no node in {:.1f} % of the sets of the L1, {:.1f} % of the L2, {:.1f} % of the last "
+                    "level; in the paper {:.1f}, {:.1f} and {:.1f} %. It does {}.",
+                    map, 100 * p.unused_l1, 100 * p.unused_l2, 100 * p.unused_llc, 100 * l1, 100 * l2,
+                    100 * llc, millions(*r)),
+        same_share(p.unused_l1, l1) && same_share(p.unused_l2, l2) && same_share(p.unused_llc, llc));
+  };
+}
+
+judge leaves_near(const std::string& map, const std::string& what, std::optional<double> node_places::* share,
+                  double papers) {
+  return [=](const readings& measured, std::uint64_t keys) {
+    const reading* const r = measured.find(map, keys);
+    if (r == nullptr) return missing({map});
+    if (!r->places || !((*r->places).*share)) return not_counted();
+    const double ours = *((*r->places).*share);
+    return decided(
+        fmt::format("{}: {:.0f} % of {}, in the paper {:.0f} %.", map, 100 * ours, what, 100 * papers),
+        same_share(ours, papers));
+  };
+}
+
 std::vector<judged_claim> judge_all(const std::vector<claim>& claims, const readings& measured,
                                     const std::vector<std::uint64_t>& keys) {
   std::vector<judged_claim> findings;
@@ -428,6 +635,8 @@ std::vector<judged_claim> judge_all(const std::vector<claim>& claims, const read
     for (const std::uint64_t k : keys) {
       if (as_in_the_paper && !has(k)) continue;
       judgement j = c.holds(measured, k);
+      if (j.verdict == agreement::differs && !c.because.empty() && !measured.machine().empty())
+        j.sentence += ' ' + c.because;
       if (!as_in_the_paper) {
         std::vector<std::string> there;
         there.reserve(c.keys.size());

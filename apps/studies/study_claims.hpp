@@ -22,6 +22,22 @@ struct operation_costs {
   double accesses;
   double memory_lines;  // fetched from memory, not from any cache
   double page_walks;
+  // Lines that a search did not find in its core's L2, and in its socket's last level.
+  std::optional<double> l2_misses{};
+  std::optional<double> llc_misses{};
+};
+
+/// Where the nodes of a map lie, as shares.
+struct node_places {
+  // Of the sets of a cache: those in which no node lies.
+  double unused_l1;
+  double unused_l2;
+  double unused_llc;
+  // Of the nodes with a leaf as a child: those with such a leaf in their line, and in the line before or after. Of the latter:
+  // those whose pair of lines, which are fetched together, does not have the leaf. Unset for a map without leaves.
+  std::optional<double> leaf_in_line{};
+  std::optional<double> leaf_in_next_line{};
+  std::optional<double> leaf_in_next_pair{};
 };
 
 /// What was measured, by what it is of.
@@ -51,6 +67,9 @@ struct reading {
   std::size_t session = 0;
   /// Why it supports no verdict; empty where it does.
   std::string too_short{};
+  /// With which it was measured; 0 if that does not matter.
+  unsigned threads = 0;
+  std::optional<node_places> places{};
 };
 
 /// The measurements of one machine, by map and number of keys.
@@ -151,6 +170,9 @@ struct claim {
   std::string machine{};
   /// Whether the paper gives reason to expect it on other machines as well.
   bool elsewhere = true;
+  /// Where it differs on a simulated machine of the paper: whether that is the model's doing, our program's or the paper's, and
+  /// why.
+  std::string because{};
 };
 
 /// Judges each claim at each number of keys for which the paper makes it. If none of those was measured, at all that
@@ -185,6 +207,12 @@ struct map_pair {
 /// The geometric mean of the pairs' ratios is `ratio`.
 [[nodiscard]] judge mean_ratio(const std::vector<map_pair>& pairs, double ratio);
 
+/// The greatest of the pairs' ratios is `ratio`.
+[[nodiscard]] judge best_ratio(const std::vector<map_pair>& pairs, double ratio);
+
+/// The ratio of one pair is greater than that of the other, by more than a tenth.
+[[nodiscard]] judge gains_more(const map_pair& one, const map_pair& other);
+
 /// As mean_ratio, for the cost of nodes that straddle two lines. Pairs whose second map has no such nodes are named and
 /// left out.
 [[nodiscard]] judge crossing_cost(const std::vector<map_pair>& pairs, double ratio);
@@ -201,6 +229,32 @@ struct tier {
 
 /// None of the maps is the fastest of the field.
 [[nodiscard]] judge none_is_best(const std::vector<std::string>& maps, const std::vector<std::string>& field);
+
+/// This map is slower than each of the field.
+[[nodiscard]] judge slowest(const std::string& map, const std::vector<std::string>& field);
+
+/// The same maps under another load have other names.
+using renamed = std::function<std::string(const std::string& map)>;
+/// Of the pairs of maps that differ, nine in ten have the same order under another load.
+[[nodiscard]] judge order_kept(const std::vector<std::string>& maps, const renamed& there);
+/// The ratios of most pairs of maps are the same under another load, up to a tenth.
+[[nodiscard]] judge ratios_kept(const std::vector<std::string>& maps, const renamed& there);
+
+/// Each map has more throughput the more threads there are. `steps` are its names by ascending number of threads.
+[[nodiscard]] judge scales(const std::vector<std::string>& maps, const std::vector<renamed>& steps);
+/// With the most threads a map has at most twice the throughput that it has with the fewest.
+[[nodiscard]] judge does_not_scale(const std::string& map, const std::vector<renamed>& steps);
+
+/// A count of an operation is the paper's, up to a factor of two.
+[[nodiscard]] judge costs_near(const std::string& map, const std::string& what,
+                               std::optional<double> operation_costs::* cost, double papers);
+
+/// The shares of the sets that no node uses are the paper's, up to ten points.
+[[nodiscard]] judge unused_sets(const std::string& map, double l1, double l2, double llc);
+
+/// So many of the nodes with leaves have one there as in the paper, up to ten points.
+[[nodiscard]] judge leaves_near(const std::string& map, const std::string& what,
+                                std::optional<double> node_places::* share, double papers);
 
 /// For measurements in turns, one number per round: the ratios of the rounds, without those with a zero denominator;
 /// and their median, nullopt if there is none.

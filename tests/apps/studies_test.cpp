@@ -166,6 +166,104 @@ TEST(study_claims, only_nodes_that_straddle_lines_can_lose_by_it) {
   EXPECT_EQ(verdict(no_crossing_cost(pairs), with(99, 32)), unknown);
 }
 
+TEST(study_claims, the_greatest_gain_is_that_of_the_best_pair) {
+  const readings measured =
+      of({{"a", steady(150)}, {"b", steady(100)}, {"c", steady(120)}, {"d", steady(100)}});
+  EXPECT_EQ(verdict(best_ratio({{"c", "d"}, {"a", "b"}}, 1.86), measured), agrees);
+  EXPECT_EQ(verdict(best_ratio({{"c", "d"}}, 1.86), measured), differs);
+  EXPECT_EQ(verdict(gains_more({"a", "b"}, {"c", "d"}), measured), agrees);
+  EXPECT_EQ(verdict(gains_more({"c", "d"}, {"a", "b"}), measured), differs);
+  EXPECT_EQ(verdict(gains_more({"c", "d"}, {"c", "d"}), measured), differs);
+  EXPECT_EQ(verdict(slowest("b", {"a", "c"}), measured), agrees);
+  EXPECT_EQ(verdict(slowest("b", {"a", "c", "d"}), measured), differs);
+}
+
+TEST(study_claims, an_order_is_kept_where_few_pairs_turn_and_ratios_where_most_stay) {
+  const renamed later = [](const std::string& map) { return map + "2"; };
+  const auto with = [](double a, double b, double c) {
+    return of({{"a", steady(130)},
+               {"b", steady(120)},
+               {"c", steady(100)},
+               {"a2", steady(a)},
+               {"b2", steady(b)},
+               {"c2", steady(c)}});
+  };
+  const std::vector<std::string> maps{"a", "b", "c"};
+  EXPECT_EQ(verdict(order_kept(maps, later), with(13, 12, 10)), agrees);
+  EXPECT_EQ(verdict(order_kept(maps, later), with(10, 9.9, 9.8)), agrees);
+  EXPECT_EQ(verdict(order_kept(maps, later), with(99, 100, 90)), agrees);  // less than a difference
+  const judgement turned = order_kept(maps, later)(with(12, 13, 10), million);
+  EXPECT_EQ(turned.verdict, differs);
+  EXPECT_THAT(turned.sentence, HasSubstr("2 of 3 pairs that differ have the same order; not a over b (1.08, "
+                                         "then 0.92)"));
+  EXPECT_EQ(verdict(ratios_kept(maps, later), with(13, 12, 10)), agrees);
+  EXPECT_EQ(verdict(ratios_kept(maps, later), with(13, 12, 15)), differs);  // of a and b alone
+  EXPECT_EQ(verdict(ratios_kept(maps, later), with(13, 12, 11)), agrees);
+  // What rounds do not tell is undecided.
+  readings wide = with(13, 12, 10);
+  wide.add("a2", million, {12, 9, 15, {}});
+  EXPECT_EQ(verdict(order_kept(maps, later), wide), unknown);
+}
+
+TEST(study_claims, a_map_scales_if_each_step_gains) {
+  const std::vector<renamed> steps{[](const std::string& map) { return map + "1"; },
+                                   [](const std::string& map) { return map + "2"; },
+                                   [](const std::string& map) { return map + "4"; }};
+  const auto with = [](double two, double four, unsigned most = 4) {
+    readings measured;
+    const auto add = [&](const std::string& name, double speed, unsigned threads) {
+      reading r = steady(speed);
+      r.threads = threads;
+      measured.add(name, million, r);
+    };
+    add("a1", 100, 1);
+    add("a2", two, std::min(2U, most));
+    add("a4", four, most);
+    return measured;
+  };
+  EXPECT_EQ(verdict(scales({"a"}, steps), with(190, 380)), agrees);
+  EXPECT_EQ(verdict(scales({"a"}, steps), with(190, 191)), differs);
+  EXPECT_THAT(scales({"a"}, steps)(with(190, 191), million).sentence, HasSubstr("a from 2 to 4 threads"));
+  EXPECT_EQ(verdict(does_not_scale("a", steps), with(190, 199)), agrees);
+  EXPECT_EQ(verdict(does_not_scale("a", steps), with(190, 201)), differs);
+  // One number of threads, or two: what is the same is no step.
+  EXPECT_EQ(verdict(scales({"a"}, steps), with(100, 100, 1)), unknown);
+  EXPECT_EQ(verdict(does_not_scale("a", steps), with(100, 100, 1)), unknown);
+  EXPECT_EQ(verdict(scales({"a"}, steps), with(190, 190, 2)), agrees);
+}
+
+TEST(study_claims, counts_are_near_up_to_a_factor_of_two_and_shares_up_to_ten_points) {
+  reading r = steady(100);
+  EXPECT_EQ(verdict(costs_near("a", "misses", &operation_costs::l2_misses, 10), of({{"a", r}})), unknown);
+  EXPECT_EQ(verdict(unused_sets("a", 0, 0.5, 0.5), of({{"a", r}})), unknown);
+  r.costs =
+      operation_costs{.accesses = 1, .memory_lines = 1, .page_walks = 1, .l2_misses = 5.1, .llc_misses = 4.9};
+  r.places = node_places{.unused_l1 = 0, .unused_l2 = 0.45, .unused_llc = 0.55, .leaf_in_line = 0.66};
+  const readings measured = of({{"a", r}});
+  EXPECT_EQ(verdict(costs_near("a", "misses", &operation_costs::l2_misses, 10), measured), agrees);
+  EXPECT_EQ(verdict(costs_near("a", "misses", &operation_costs::llc_misses, 10), measured), differs);
+  EXPECT_EQ(verdict(costs_near("a", "misses", &operation_costs::llc_misses, 2), measured), differs);
+  EXPECT_EQ(verdict(unused_sets("a", 0, 0.5, 0.5), measured), agrees);
+  EXPECT_EQ(verdict(unused_sets("a", 0.2, 0.5, 0.5), measured), differs);
+  EXPECT_EQ(verdict(unused_sets("a", 0, 0.3, 0.5), measured), differs);
+  EXPECT_EQ(verdict(unused_sets("a", 0, 0.5, 0), measured), differs);
+  EXPECT_EQ(verdict(leaves_near("a", "nodes", &node_places::leaf_in_line, 0.75), measured), agrees);
+  EXPECT_EQ(verdict(leaves_near("a", "nodes", &node_places::leaf_in_line, 1), measured), differs);
+  EXPECT_EQ(verdict(leaves_near("a", "nodes", &node_places::leaf_in_next_line, 0), measured), unknown);
+}
+
+TEST(study_claims, a_difference_of_a_simulation_says_whose_it_is) {
+  const std::vector<claim> claims{{"a is faster", {}, faster("a", "b"), "", true, "Model: none."}};
+  const auto sentence = [&](const std::string& machine, double speed) {
+    return judge_all(claims, of({{"a", steady(speed)}, {"b", steady(100)}}, machine), {million})
+        .front()
+        .ours.sentence;
+  };
+  EXPECT_THAT(sentence("haswell", 90), EndsWith(" Model: none."));
+  EXPECT_THAT(sentence("haswell", 110), Not(HasSubstr("Model")));
+  EXPECT_THAT(sentence("", 90), Not(HasSubstr("Model")));
+}
+
 TEST(study_claims, are_judged_where_and_at_what_size_the_paper_has_them) {
   const judge holds = faster("a", "b", 1.4);
   const std::vector<claim> claims{{"of all machines", {million}, holds},

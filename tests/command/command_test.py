@@ -13,7 +13,7 @@ from case import COMMAND, LONG, SIMULATOR, Case, StudyCase, listed, study_files
 MAPS = ["edge_ext_lf", "global_lock_bst", "hand_over_hand_bst", "locked_map", "ticket"]
 TREES = ["occ_avl", "occ_avl_2", "edge_int_lf", "log_int", "citrus", "int_lf", "edge_ext_lf", "edge_ext_lf_2",
          "ticket", "ext_lf"]
-FIGURES = ["figure-1", "table-1", "figure-2", "figure-3", "table-4", "figure-4", "baselines"]
+FIGURES = ["figure-1", "table-1", "figure-2", "mixes", "figure-3", "table-4", "figure-4", "baselines", "threads"]
 FAST = ["--runs", "2", "--operations", "200", "--threads", "2"]
 COMPARE = pathlib.Path("/usr/share/benchmark/compare.py")
 
@@ -415,7 +415,10 @@ class Study(StudyCase):
         self.assertLessEqual(set(TREES), trees)
         for name in missing:
             self.assertIn(name, " ".join(self.done.stdout.split()))
-        self.assertEqual({b["mix"] for b in self.results["benchmarks"]}, {"100/0/0"})
+        # A mix for each load with updates, and a number of threads for each that the page over threads has of two.
+        loads = {(b["name"].split(",")[0], b["mix"], b["threads"]) for b in self.results["benchmarks"]}
+        several = {("mixes", "90/5/5", 2), ("mixes", "70/15/15", 2), ("threads", "100/0/0", 1)}
+        self.assertEqual({load for load in loads if load[1:] != ("100/0/0", 2)}, several)
         self.assertEqual({b["keys"] for b in self.results["benchmarks"]}, {1000})
 
 

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/studies/study_claims.hpp"
+#include "espalier/hw/cache_geometry.hpp"
+#include "espalier/inspect/snapshot.hpp"
 
 // The study "Getting to the Root of Concurrent Binary Search Tree Performance" (Arbel-Raviv, Brown and Morrison, USENIX
 // ATC 2018) as data: what each of its figures measured, and what it found. This file is independent of how throughput
@@ -24,7 +28,18 @@ inline constexpr const char* paper =
     "USENIX ATC 2018";
 
 /// Only lookups, of keys drawn uniformly, half of which are present.
-inline constexpr const char* mix = "100/0/0";
+inline constexpr const char* lookups = "100/0/0";
+
+/// What the threads do. The default is that of most figures.
+struct load {
+  std::string mix = lookups;
+  /// Threads: all that there are, divided by this; one thread for 0.
+  unsigned part = 1;
+
+  [[nodiscard]] unsigned threads_of(unsigned all) const { return part == 0 ? 1 : std::max(1U, all / part); }
+  /// A map's name in readings.
+  [[nodiscard]] std::string name_of(const std::string& map) const;
+};
 
 /// A map to be measured.
 struct subject {
@@ -46,14 +61,24 @@ struct figure {
   std::vector<std::vector<subject>> groups;
   std::vector<std::uint64_t> keys;
   std::vector<claim> claims;
+  /// Those of one mix follow one another.
+  std::vector<load> loads{load{}};
+  /// Whether its claims are about where nodes lie.
+  bool places = false;
 
   /// Its own numbers of keys, or only the requested one.
   [[nodiscard]] std::vector<std::uint64_t> keys_or(std::optional<std::uint64_t> only) const {
     return only ? std::vector<std::uint64_t>{*only} : keys;
   }
-  /// "figure-2, 1,000,000 keys", and the machine if it is simulated.
-  [[nodiscard]] std::string workload(std::uint64_t at, const std::string& machine = {}) const;
+  /// "figure-2, 1,000,000 keys", the mix if there are several, and the machine if it is simulated.
+  [[nodiscard]] std::string workload(std::uint64_t at, const std::string& of_mix,
+                                     const std::string& machine = {}) const;
+  /// Its mixes, each once, with its loads.
+  [[nodiscard]] std::vector<std::pair<std::string, std::vector<load>>> mixes() const;
 };
 [[nodiscard]] const std::vector<figure>& figures();
+
+/// Of a map's nodes. Physical addresses are used where the snapshot has them.
+[[nodiscard]] node_places places_of(const inspect::snapshot& nodes, const hw::cache_geometry& caches);
 
 }  // namespace espalier::app::atc18

@@ -3,15 +3,23 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/studies/atc18/claims.hpp"
 #include "apps/studies/study.hpp"
 #include "apps/studies/study_output.hpp"
+#include "espalier/hw/cache_geometry.hpp"
 #include "espalier/hw/topology.hpp"
+#include "espalier/inspect/page_frames.hpp"
 
 namespace espalier::app {
 namespace {
@@ -20,6 +28,9 @@ namespace {
 struct part {
   std::size_t figure;
   std::uint64_t keys;
+  std::vector<atc18::load> loads;
+  /// Of the maps, where their figure's claims are about that. The session fills it.
+  std::shared_ptr<std::map<std::string, node_places>> nodes;
   workload::session_request session;
 };
 
@@ -56,6 +67,18 @@ std::optional<std::uint64_t> only_keys(const bench_options& o, const CLI::App& v
   return is_given(verb, "--keys") ? std::optional(o.keys) : std::nullopt;
 }
 
+node_places places_here(inspect::snapshot nodes) {
+  inspect::find_frames(nodes);
+  return atc18::places_of(nodes, hw::cache_geometry_of(hw::topology::system()));
+}
+
+/// Each number once, ascending.
+std::vector<unsigned> threads_of(const std::vector<atc18::load>& loads, unsigned all) {
+  std::set<unsigned> numbers;
+  for (const atc18::load& l : loads) numbers.insert(l.threads_of(all));
+  return {numbers.begin(), numbers.end()};
+}
+
 std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
                            std::vector<charted_figure>& figures) {
   const workload::session_request common = session_on_all_processors(o, verb);
@@ -65,26 +88,45 @@ std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
         figures.emplace_back(charted_figure{.id = f.id, .title = f.title, .summary = f.summary});
     shown.measured.emplace();
     for (const std::uint64_t keys : f.keys_or(only_keys(o, verb))) {
-      workload::plan_request p = common_plan(o);
-      p.name = f.workload(keys);
-      p.mix = atc18::mix;
-      p.keys = keys;
-      const auto plan = workload::make_plan(p);
-      bool measured = false;
-      for (const auto& group : f.groups) {
-        workload::session_request session = common;
-        session.plans = {plan};
-        session.maps = maps_of(group, shown);
-        if (session.maps.empty()) continue;
-        workload::check_session(session);
-        parts.push_back({figures.size() - 1, keys, std::move(session)});
-        measured = true;
+      for (const auto& [mix, loads] : f.mixes()) {
+        workload::plan_request p = common_plan(o);
+        p.name = f.workload(keys, mix);
+        p.mix = mix;
+        p.keys = keys;
+        const auto plan = workload::make_plan(p);
+        bool measured = false;
+        for (const auto& group : f.groups) {
+          workload::session_request session = common;
+          session.plans = {plan};
+          session.threads = threads_of(loads, common.threads.front());
+          session.maps = maps_of(group, shown);
+          if (session.maps.empty()) continue;
+          workload::check_session(session);
+          const auto nodes = std::make_shared<std::map<std::string, node_places>>();
+          if (f.places)
+            session.at_end = [nodes](const workload::subject& s) {
+              (*nodes)[s.facts().name] = places_here(s.layout());
+            };
+          parts.push_back({figures.size() - 1, keys, loads, nodes, std::move(session)});
+          measured = true;
+        }
+        if (measured) shown.measured->panels.push_back({p.name, keys, common.threads.front(), ""});
       }
-      if (measured) shown.measured->panels.push_back({p.name, keys, common.threads.front(), ""});
     }
   }
   if (parts.empty()) throw usage_error("--study atc18: this build has none of its maps");
   return parts;
+}
+
+/// By the name of each load that it stands for.
+void add_readings(const workload::measurement& m, const part& of, std::size_t session, readings& measured) {
+  reading r = reading_of(m, session);
+  r.threads = m.threads;
+  if (const auto lie = of.nodes->find(m.facts.name); lie != of.nodes->end()) r.places = lie->second;
+  for (const atc18::load& l : of.loads) {
+    if (l.threads_of(of.session.threads.back()) == m.threads)
+      measured.add(l.name_of(m.facts.name), of.keys, r);
+  }
 }
 
 void run_atc18(const bench_options& o, const CLI::App& verb) {
@@ -101,7 +143,7 @@ void run_atc18(const bench_options& o, const CLI::App& verb) {
     for (const part& p : parts) {
       if (p.figure != f || interruption::requested()) continue;
       std::vector<workload::measurement> group = workload::run_session(p.session, shown);
-      for (const auto& m : group) measured.add(m.facts.name, p.keys, reading_of(m, session));
+      for (const auto& m : group) add_readings(m, p, session, measured);
       std::ranges::move(group, std::back_inserter(all));
       shown.next_session();
       ++session;

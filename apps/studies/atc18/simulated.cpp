@@ -43,9 +43,13 @@ std::vector<study_place> places_of(const study_options& o) {
 }
 
 app::operation_costs costs_of(const simulated_measurement& m) {
+  const std::uint64_t from_memory = m.total.local_dram + m.total.remote_dram;
+  const std::uint64_t elsewhere = from_memory + m.total.remote_transfers;
   return {.accesses = m.per_operation(m.total.accesses),
-          .memory_lines = m.per_operation(m.total.local_dram + m.total.remote_dram),
-          .page_walks = m.per_operation(m.total.page_walks)};
+          .memory_lines = m.per_operation(from_memory),
+          .page_walks = m.per_operation(m.total.page_walks),
+          .l2_misses = m.per_operation(elsewhere + m.total.llc_hits + m.total.local_transfers),
+          .llc_misses = m.per_operation(elsewhere)};
 }
 
 /// Why it cannot be measured there; empty if it can.
@@ -64,11 +68,12 @@ class simulated_study {
     if (o.given("--keys")) only_ = o.keys;
     for (const figure& f : figures_) {
       for (const std::uint64_t keys : f.keys_or(only_)) {
-        add_plan(keys);
         for (const auto& group : f.groups) {
           for (const subject& s : group) {
             for (std::size_t at = 0; at < places_.size(); ++at) {
-              if (obstacle(s, places_[at]).empty()) needed_.insert({at, keys, s.name()});
+              if (!obstacle(s, places_[at]).empty()) continue;
+              for (const app::atc18::load& l : f.loads) needed_.insert(key_of(s, l, at, keys));
+              if (f.places) with_places_.insert(s.name());
             }
           }
         }
@@ -96,40 +101,57 @@ class simulated_study {
   }
 
  private:
-  /// Place, keys, name of the subject.
-  using measured_key = std::tuple<std::size_t, std::uint64_t, std::string>;
+  /// Place, keys, mix, threads, name of the subject.
+  using measured_key = std::tuple<std::size_t, std::uint64_t, std::string, unsigned, std::string>;
+  struct measured_one {
+    simulated_measurement counts;
+    std::optional<app::node_places> nodes;
+  };
 
-  void add_plan(std::uint64_t keys) {
-    if (plans_.contains(keys)) return;
-    workload::plan_request p;
-    p.mix = app::atc18::mix;
-    p.keys = keys;
-    p.seed = o_.seed;
-    plans_[keys] = workload::make_plan(p);
+  [[nodiscard]] measured_key key_of(const subject& s, const app::atc18::load& l, std::size_t at,
+                                    std::uint64_t keys) const {
+    return {at, keys, l.mix, l.threads_of(places_[at].threads.front()), s.name()};
   }
 
-  const simulated_measurement& measure(const subject& s, std::size_t at, std::uint64_t keys) {
-    const measured_key key{at, keys, s.name()};
+  const std::shared_ptr<const workload::workload_plan>& plan_of(std::uint64_t keys, const std::string& mix) {
+    auto& plan = plans_[{keys, mix}];
+    if (plan != nullptr) return plan;
+    workload::plan_request p;
+    p.mix = mix;
+    p.keys = keys;
+    p.seed = o_.seed;
+    return plan = workload::make_plan(p);
+  }
+
+  const measured_one& measure(const subject& s, const app::atc18::load& l, std::size_t at,
+                              std::uint64_t keys) {
+    const measured_key key = key_of(s, l, at, keys);
     const auto known = measured_.find(key);
     if (known != measured_.end()) return known->second;
     const study_place& p = places_[at];
+    const unsigned threads = l.threads_of(p.threads.front());
     line_.step(measured_.size(), needed_.size(),
-               fmt::format("simulating {}: {}, {} keys, {} threads", p.machine.name, s.name(),
-                           app::grouped(keys), p.threads.front()));
-    simulation_request request{.plans = {plans_.at(keys)},
+               fmt::format("simulating {}: {}, {}, {} keys, {}", p.machine.name, s.name(), l.mix,
+                           app::grouped(keys), app::number_of(threads, "thread")));
+    std::optional<app::node_places> nodes;
+    simulation_request request{.plans = {plan_of(keys, l.mix)},
                                .maps = {*entry_of(s.map)},
                                .machine = p.machine,
-                               .threads = p.threads,
+                               .threads = {threads},
                                .pinning = o_.pinning,
                                .operations = o_.operations,
                                .warm_up = o_.operations,
                                .seed = o_.seed};
     if (!s.prefetching) request.machine.adjacent_line_prefetch = false;
+    if (with_places_.contains(s.name()))
+      request.nodes = [&](const inspect::snapshot& found) {
+        nodes = app::atc18::places_of(found, p.machine);
+      };
     simulated_measurement m =
         run_simulation(request, [](std::size_t, std::size_t, const std::string&) {}).front();
     m.facts.name = s.name();
     line_.clear();
-    return measured_.emplace(key, std::move(m)).first->second;
+    return measured_.emplace(key, measured_one{std::move(m), nodes}).first->second;
   }
 
   /// A figure on one machine.
@@ -139,38 +161,53 @@ class simulated_study {
     const bool papers = std::ranges::find(papers_machines, machine) != papers_machines.end();
     app::readings measured(papers ? machine : "");
     for (const std::uint64_t keys : f.keys_or(only_)) {
-      // A copy of the plan with the panel's name.
-      const auto plan = std::make_shared<workload::workload_plan>(*plans_.at(keys));
-      plan->name = f.workload(keys, machine);
-      std::vector<simulated_measurement> panel;
-      for (const auto& group : f.groups) {
-        for (const subject& s : group) {
-          if (app::interruption::requested()) break;
-          if (const std::string why = obstacle(s, p); !why.empty()) {
-            shown.miss(s.name(), why);
-            continue;
-          }
-          simulated_measurement m = measure(s, at, keys);
-          m.plan = plan;
-          const double speed = m.operations_per_second();
-          app::reading read{speed, speed, speed, m.facts.node_bytes, costs_of(m)};
-          read.too_short = too_short(m, m.threads);
-          measured.add(s.name(), keys, read);
-          if (m.facts.node_bytes) shown.measured->node_bytes[s.name()] = *m.facts.node_bytes;
-          panel.push_back(std::move(m));
-        }
-      }
-      if (panel.empty()) continue;
-      shown.measured->panels.push_back({plan->name, keys, p.threads.front(), machine});
-      std::printf("%s\n", measurement_table(p.machine, panel, table_width::narrow, colour_).c_str());
-      std::fflush(stdout);
-      shown_.insert(shown_.end(), panel.begin(), panel.end());
+      for (const auto& [mix, loads] : f.mixes()) show(f, keys, mix, loads, shown, at, measured);
     }
     if (app::interruption::requested()) return;
     for (app::judged_claim& one : app::judge_all(f.claims, measured, f.keys_or(only_))) {
       one.machine = machine;
       shown.findings.push_back(std::move(one));
     }
+  }
+
+  /// Its maps under one mix.
+  void show(const figure& f, std::uint64_t keys, const std::string& mix,
+            const std::vector<app::atc18::load>& loads, charted_figure& shown, std::size_t at,
+            app::readings& measured) {
+    const study_place& p = places_[at];
+    // A copy of the plan with the panel's name.
+    const auto plan = std::make_shared<workload::workload_plan>(*plan_of(keys, mix));
+    plan->name = f.workload(keys, mix, p.machine.name);
+    std::vector<simulated_measurement> panel;
+    std::set<measured_key> in_panel;
+    for (const auto& group : f.groups) {
+      for (const subject& s : group) {
+        if (const std::string why = obstacle(s, p); !why.empty()) {
+          shown.miss(s.name(), why);
+          continue;
+        }
+        for (const app::atc18::load& l : loads) {
+          if (app::interruption::requested()) return;
+          const measured_one& one = measure(s, l, at, keys);
+          simulated_measurement m = one.counts;
+          const double speed = m.operations_per_second();
+          app::reading read{speed, speed, speed, m.facts.node_bytes, costs_of(m)};
+          read.too_short = too_short(m, m.threads);
+          read.threads = m.threads;
+          read.places = one.nodes;
+          measured.add(l.name_of(s.name()), keys, read);
+          if (m.facts.node_bytes) shown.measured->node_bytes[s.name()] = *m.facts.node_bytes;
+          if (!in_panel.insert(key_of(s, l, at, keys)).second) continue;
+          m.plan = plan;
+          panel.push_back(std::move(m));
+        }
+      }
+    }
+    if (panel.empty()) return;
+    shown.measured->panels.push_back({plan->name, keys, p.threads.front(), p.machine.name});
+    std::printf("%s\n", measurement_table(p.machine, panel, table_width::narrow, colour_).c_str());
+    std::fflush(stdout);
+    shown_.insert(shown_.end(), panel.begin(), panel.end());
   }
 
   [[nodiscard]] nlohmann::ordered_json document_of(const sim::machine_spec& machine) const {
@@ -193,9 +230,12 @@ class simulated_study {
   std::vector<study_place> places_;
   std::vector<figure> figures_;
   std::optional<std::uint64_t> only_;
-  std::map<std::uint64_t, std::shared_ptr<const workload::workload_plan>> plans_;
+  /// By keys and mix.
+  std::map<std::pair<std::uint64_t, std::string>, std::shared_ptr<const workload::workload_plan>> plans_;
   std::set<measured_key> needed_;
-  std::map<measured_key, simulated_measurement> measured_;
+  /// Maps of which it is asked where their nodes lie.
+  std::set<std::string> with_places_;
+  std::map<measured_key, measured_one> measured_;
   std::vector<simulated_measurement> shown_;
   app::progress_line line_;
   bool colour_ = app::wants_colour(STDOUT_FILENO);
