@@ -5,9 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
 
+#include "apps/common/child.hpp"
 #include "apps/common/map_choice.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/commands.hpp"
@@ -15,28 +20,77 @@
 namespace espalier::app {
 namespace {
 
+/// Of the maps in which searches are counted.
+constexpr const char* searched_keys = "1000";
+
 std::string find_and_update(const map_properties& p) {
   return p.find_progress == p.update_progress
              ? std::string(to_string(p.find_progress))
              : fmt::format("{} / {}", to_string(p.find_progress), to_string(p.update_progress));
 }
 
-void print_table(const std::vector<workload::registration>& all) {
-  table t({"map", "progress (find / update)", "balance", "scan", "bidirectional", "exchanges", "node bytes",
-           "placement", "paper"},
-          {0, 1, 2, 3, 4, 5, 7, 8});
+/// What a search reads and writes; an atomic operation counts as a write.
+struct search_cost {
+  double reads;
+  double writes;
+};
+using search_costs = std::map<std::string, search_cost>;
+
+/// Of the maps of the simulator: counted there, in searches by one thread of a few keys, of which every second one is present.
+/// Throws usage_error if it is not here.
+search_costs counted_searches() {
+  const scratch_folder folder("espalier-list");
+  const std::string results = folder.path() / "searches.json";
+  const std::optional<int> status =
+      run_child({program_of("simulate").string(), "--maps", "every", "--mix", "100/0/0", "--keys",
+                 searched_keys, "--threads", "1", "--operations", "1000", "--json", results},
+                child_output::dropped);
+  if (status != 0) throw std::runtime_error("the simulator did not count the searches");
+  search_costs costs;
+  std::ifstream file(results);
+  const nlohmann::json counted = nlohmann::json::parse(file);
+  for (const auto& entry : counted.at("benchmarks")) {
+    const auto& counts = entry.at("counts");
+    costs[entry.at("map")] = {counts.at("reads"),
+                              counts.at("writes").get<double>() + counts.at("atomics").get<double>()};
+  }
+  return costs;
+}
+
+/// A number of the map, or else that it is unavailable.
+std::string cost_text(const search_costs& costs, const std::string& map, double search_cost::* number) {
+  const auto found = costs.find(map);
+  return found == costs.end() ? unavailable : fmt::format("{:.1f}", found->second.*number);
+}
+
+void print_table(const std::vector<workload::registration>& all, const std::optional<search_costs>& costs) {
+  std::vector<std::string> heads{
+      "map", "progress (find / update)", "balance", "scan", "bidirectional", "exchanges", "node bytes"};
+  std::vector<std::size_t> text_columns{0, 1, 2, 3, 4, 5};
+  if (costs) heads.insert(heads.end(), {"reads a search", "writes a search"});
+  text_columns.insert(text_columns.end(), {heads.size(), heads.size() + 1});
+  heads.insert(heads.end(), {"placement", "paper"});
+  table t(std::move(heads), std::move(text_columns));
   for (const auto& r : all) {
     const auto& f = r.facts;
-    t.add({f.name, find_and_update(f.properties), std::string(to_string(f.properties.shape)),
-           f.supports_scan ? "per key" : "none", f.properties.bidirectional ? "yes" : "no",
-           f.properties.exchanges ? "yes" : "no",
-           f.node_bytes ? fmt::format("{}", *f.node_bytes) : unavailable, std::string(f.placement),
-           std::string(f.properties.paper)});
+    std::vector<std::string> row{f.name,
+                                 find_and_update(f.properties),
+                                 std::string(to_string(f.properties.shape)),
+                                 f.supports_scan ? "per key" : "none",
+                                 f.properties.bidirectional ? "yes" : "no",
+                                 f.properties.exchanges ? "yes" : "no",
+                                 f.node_bytes ? fmt::format("{}", *f.node_bytes) : unavailable};
+    if (costs) {
+      row.push_back(cost_text(*costs, f.name, &search_cost::reads));
+      row.push_back(cost_text(*costs, f.name, &search_cost::writes));
+    }
+    row.insert(row.end(), {std::string(f.placement), std::string(f.properties.paper)});
+    t.add(std::move(row));
   }
   std::fputs(t.text(wants_colour(STDOUT_FILENO)).c_str(), stdout);
 }
 
-void print_json(const std::vector<workload::registration>& all) {
+void print_json(const std::vector<workload::registration>& all, const std::optional<search_costs>& costs) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& r : all) {
     const auto& f = r.facts;
@@ -50,6 +104,12 @@ void print_json(const std::vector<workload::registration>& all) {
     j["bidirectional"] = f.properties.bidirectional;
     j["exchanges"] = f.properties.exchanges;
     j["node_bytes"] = f.node_bytes ? nlohmann::ordered_json(*f.node_bytes) : unavailable;
+    if (costs) {
+      const auto found = costs->find(f.name);
+      const bool known = found != costs->end();
+      j["reads_a_search"] = known ? nlohmann::ordered_json(found->second.reads) : unavailable;
+      j["writes_a_search"] = known ? nlohmann::ordered_json(found->second.writes) : unavailable;
+    }
     j["placement"] = f.placement;
     j["paper"] = f.properties.paper;
     list.push_back(std::move(j));
@@ -151,6 +211,7 @@ void add_list_command(CLI::App& parser) {
   struct options {
     bool peers = false;
     bool nodes = false;
+    bool searches = false;
     bool json = false;
   };
   const auto chosen = std::make_shared<options>();
@@ -158,8 +219,16 @@ void add_list_command(CLI::App& parser) {
       parser.add_subcommand("list", "Show the maps of the catalogue and what each promises");
   verb->add_flag("--peers", chosen->peers,
                  "Also show the maps of other libraries that this program was built with");
-  verb->add_flag("--nodes", chosen->nodes,
-                 "Show the layout of the nodes of each map: its default, and beside it the published one");
+  CLI::Option* const nodes = verb->add_flag(
+      "--nodes", chosen->nodes,
+      "Show the layout of the nodes of each map: its default, and beside it the published one");
+  verb->add_flag(
+          "--searches", chosen->searches,
+          fmt::format(
+              "Add what a search reads and writes in a map of {} keys, counted by the simulator; an atomic "
+              "operation is a write",
+              searched_keys))
+      ->excludes(nodes);
   verb->add_flag("--json", chosen->json, "Print JSON instead of a table");
   verb->callback([chosen] {
     using workload::subject_kind;
@@ -168,10 +237,13 @@ void add_list_command(CLI::App& parser) {
       const auto peers = choose_maps(workload::registry(), subject_kind::peer);
       all.insert(all.end(), peers.begin(), peers.end());
     }
-    if (chosen->nodes)
+    if (chosen->nodes) {
       chosen->json ? print_nodes_json(all) : print_nodes(all);
-    else
-      chosen->json ? print_json(all) : print_table(all);
+      return;
+    }
+    std::optional<search_costs> costs;
+    if (chosen->searches) costs = counted_searches();
+    chosen->json ? print_json(all, costs) : print_table(all, costs);
   });
 }
 

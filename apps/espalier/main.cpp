@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -66,16 +67,13 @@ constexpr std::array separate_verbs{
 
 /// Replaces this process by the verb's program. Throws usage_error if there is none.
 [[noreturn]] void become(const separate_verb& verb, char** arguments) {
-  const std::string file = fmt::format("espalier-{}", verb.name);
-  const auto program = find_companion(fmt::format("../{}/{}", verb.name, file),
-                                      fmt::format("{}/{}", ESPALIER_PROGRAM_FOLDER, file));
-  if (!program) throw usage_error(fmt::format("{}: {}", verb.name, verb.if_absent));
+  const std::filesystem::path program = program_of(verb.name);
   std::string name = fmt::format("espalier {}", verb.name);
   std::vector<char*> words{name.data()};
   while (*arguments != nullptr) words.push_back(*arguments++);
   words.push_back(nullptr);
-  execv(program->c_str(), words.data());
-  throw std::runtime_error(fmt::format("cannot start {}: {}", program->string(), std::strerror(errno)));
+  execv(program.c_str(), words.data());
+  throw std::runtime_error(fmt::format("cannot start {}: {}", program.string(), std::strerror(errno)));
 }
 
 /// Only for --help and for completion: such a verb is handled before the parser sees it.
@@ -88,6 +86,17 @@ void add_separate_verb(CLI::App& parser, const char* name, const char* descripti
 }
 
 }  // namespace
+
+std::filesystem::path program_of(std::string_view verb) {
+  const std::string file = fmt::format("espalier-{}", verb);
+  const auto program = find_companion(fmt::format("../{}/{}", verb, file),
+                                      fmt::format("{}/{}", ESPALIER_PROGRAM_FOLDER, file));
+  if (!program)
+    throw usage_error(fmt::format("{}: {}", verb,
+                                  std::ranges::find(separate_verbs, verb, &separate_verb::name)->if_absent));
+  return *program;
+}
+
 }  // namespace espalier::app
 
 int main(int argc, char** argv) {

@@ -226,6 +226,20 @@ class Results(CommandTest):
                                    ("edge_int_lf", "bidirectional", False), ("ticket", "bidirectional", True)):
             self.assertEqual(listed()[name][field], value, f"{name} {field}")
 
+    @unittest.skipUnless(SIMULATOR, "the simulator counts them")
+    def test_list_counts_what_a_search_reads_and_writes(self) -> None:
+        done = self.ended(0, "list", "--searches", "--json")
+        costs = {entry["map"]: (entry["reads_a_search"], entry["writes_a_search"]) for entry in json.loads(done.stdout)}
+        # Keys and edges of at least ten levels. A search of the tree writes for its guard alone, one under a lock for that too.
+        reads, writes = costs["ticket"]
+        self.assertGreater(reads, 20)
+        self.assertLess(writes, 10)
+        self.assertEqual(costs["ticket/segregated"], costs["ticket"])
+        if "hand_over_hand_bst" in costs:
+            self.assertGreater(costs["hand_over_hand_bst"][1], 20)
+        self.assertIn("reads a search", self.ended(0, "list", "--searches").stdout.splitlines()[0])
+        self.assertIn("excludes", self.refused("list", "--searches", "--nodes"))
+
     def test_list_shows_nodes_side_by_side(self) -> None:
         lines = self.espalier("list", "--nodes").stdout.splitlines()
         head = next(line for line in lines if "ticket: 32 bytes" in line)
