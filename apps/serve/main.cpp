@@ -22,10 +22,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <optional>
 #include <span>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -127,6 +130,7 @@ memcached::settings settings_of(const serve_options& o) {
   if (!mask || *mask > 0777) throw usage_error(fmt::format("-a {}: a mask is octal, up to 777", o.unix_mask));
   t.unix_mask = *mask;
   t.protocol = o.protocol == "ascii" ? "ascii" : "auto-negotiate";
+  if (!o.auth_file.empty()) s.auth_file = fs::absolute(o.auth_file);
   s.versions = !o.no_versions;
   s.flushes = !o.no_flush;
   s.shuts_down = o.shuts_down;
@@ -135,6 +139,17 @@ memcached::settings settings_of(const serve_options& o) {
   if (s.detail) s.prefix_end = o.prefix_end.front();
   s.verbosity = static_cast<unsigned>(o.verbosity);
   return s;
+}
+
+memcached::users users_of(const std::string& file) {
+  std::ifstream in(file);
+  std::ostringstream lines;
+  if (!in || !(lines << in.rdbuf())) throw usage_error(fmt::format("-Y {}: it cannot be read, or is empty", file));
+  try {
+    return memcached::users(lines.str());
+  } catch (const std::invalid_argument& wrong) {
+    throw usage_error(fmt::format("-Y {}: {}", file, wrong.what()));
+  }
 }
 
 void warn(const std::string& what) { std::fprintf(stderr, "%s: %s\n", command_name, what.c_str()); }
@@ -275,7 +290,7 @@ class signals_that_wait {
   static void set(int how) noexcept {
     sigset_t all;
     sigemptyset(&all);
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&all, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) sigaddset(&all, signal);
     pthread_sigmask(how, &all, nullptr);
   }
 };
@@ -312,6 +327,7 @@ int serve(serve_options o) {
   const std::optional<user> other = user_of(o.user);
   allow_descriptors(o);
   const memcached::settings settings = settings_of(o);
+  if (!settings.auth_file.empty()) static_cast<void>(users_of(settings.auth_file));
   const serving::listeners sockets(settings.transport);
   const signals_that_wait waiting;
   serving::pid_file process(o.pid_file);
@@ -322,7 +338,6 @@ int serve(serve_options o) {
   std::optional<background> detached;
   if (o.daemon) detached.emplace();
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGHUP, SIG_IGN);
   process.write();
   // Last: programs wait for this file.
   if (!ports.empty()) sockets.write_ports(ports);
@@ -334,6 +349,11 @@ int serve(serve_options o) {
   }
   const std::unique_ptr<memcached::service> shared = make_service(o, settings, memory);
   compare_memory(o);
+  const std::string& user_file = settings.auth_file;
+  if (!user_file.empty()) shared->set_users(users_of(user_file));
+  shared->reload = [&shared = *shared, &user_file] {
+    if (!user_file.empty()) shared.set_users(users_of(user_file));
+  };
   serving::server server(*shared, sockets);
   if (detached) detached->is_ready(o.verbosity > 0);
   drop_code_of_start();

@@ -17,11 +17,9 @@ struct refused_option {
   bool has_value;
   const char* why;
 };
-constexpr std::array<refused_option, 13> refused_options{{
+constexpr std::array<refused_option, 12> refused_options{{
     {"-S,--enable-sasl", false, "SASL needs the binary protocol, which this server does not speak"},
     {"-Z,--enable-ssl", false, "TLS is not supported; put a proxy that ends TLS before the server"},
-    {"-Y,--auth-file", true,
-     "authentication is not supported; use -s, or -l with an address that only clients reach"},
     {"-e,--memory-file", true, "a cache that outlives the server is not supported"},
     {"-f,--slab-growth-factor", true,
      "entries are not divided into sizes, so there is no factor; leave it out"},
@@ -71,6 +69,9 @@ void declare(CLI::App& verb, serve_options& o) {
   option_group commands(verb, "Commands");
   commands.add_default("-B,--protocol", o.protocol, "NAME",
                        "ascii or auto, which are the same: the text protocol");
+  commands.add("-Y,--auth-file", o.auth_file, "FILE",
+               "Users, a line NAME:PASSWORD each: a connection begins with set ANY 0 0 BYTES and the value "
+               "NAME PASSWORD. SIGHUP reads it again");
   commands.add_flag("-A,--enable-shutdown", o.shuts_down,
                     "Let clients end the server with the command shutdown");
   commands.add_flag("-C,--disable-cas", o.no_versions,

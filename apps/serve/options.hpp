@@ -23,6 +23,7 @@ struct serve_options {
   std::string largest_item = "1m";
   bool keeps_all = false;
   std::vector<std::string> extended;
+  std::string auth_file;
   bool shuts_down = false;
   bool no_versions = false;
   bool no_flush = false;

@@ -538,6 +538,10 @@ struct server::state {
           [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->ends_ = true; }, this);
       event_add(&signals_[i++], nullptr);
     }
+    event_assign(
+        &signals_[i], base_.get(), SIGHUP, EV_SIGNAL | EV_PERSIST,
+        [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->reload(); }, this);
+    event_add(&signals_[i], nullptr);
     const no_signals while_starting;
     for (unsigned thread = 0; thread < of.chosen().transport.threads; ++thread)
       workers_.push_back(std::make_unique<worker>(of, bell_));
@@ -573,6 +577,14 @@ struct server::state {
   }
 
  private:
+  void reload() {
+    try {
+      if (service_.reload) service_.reload();
+    } catch (const std::exception& wrong) {
+      std::fprintf(stderr, "espalier serve: %s; what it had stays\n", wrong.what());
+    }
+  }
+
   void on_second() {
     const timeval wait = after(service_.tick());
     event_add(&second_, &wait);
@@ -639,7 +651,7 @@ struct server::state {
   alarm_bell bell_;
   std::vector<std::unique_ptr<event>> accepts_;
   event second_{};
-  std::array<event, 3> signals_{};
+  std::array<event, 4> signals_{};
   std::vector<std::unique_ptr<worker>> workers_;
   std::size_t next_ = 0;
   std::chrono::steady_clock::time_point paused_at_;

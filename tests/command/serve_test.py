@@ -371,7 +371,7 @@ class Serve(Case):
     def test_what_is_refused(self) -> None:
         self.refused_each("serve", table={
             ("-U", "11211"): "UDP is not supported", ("-B", "binary"): "the binary protocol is not supported",
-            ("-B", "http"): "ascii or auto", ("-S",): "SASL", ("--enable-ssl",): "TLS", ("-Y", "users"): "authentication",
+            ("-B", "http"): "ascii or auto", ("-S",): "SASL", ("--enable-ssl",): "TLS", ("-Y", "none"): "cannot be read", ("-Y", "/dev/null"): "cannot be read, or is empty",
             ("-e", "file"): "outlives", ("-f", "1.25"): "no factor", ("--slab-min-size=48",): "no least size",
             ("-L",): "transparent_hugepage", ("-k",): "locked memory", ("-r",): "ulimit -c", ("-X",): "cannot be disabled",
             ("-W",): "no watch command", ("-N", "2"): "dealt to threads", ("-o", "slab_reassign"): "no counterpart",
@@ -693,6 +693,28 @@ class Serve(Case):
                 self.end(server, end)
                 self.assertTrue(client.has_ended() and half.has_ended())
                 self.assertEqual(sorted(os.listdir(self.folder)), ["ports"])
+
+    def test_users(self) -> None:
+        file = self.folder / "users"
+        file.write_text("one:pw\ntwo\n")
+        self.assertRegex(self.refused("serve", "-Y", str(file)), "line 2 is not NAME:PASSWORD")
+        file.write_text("one:pw\n")
+        server = self.start("-Y", "users")
+        first, second = self.client(), self.client()
+        self.assertEqual(first.ask("get a"), "CLIENT_ERROR unauthenticated")
+        self.assertEqual(first.ask("set a 0 0 6\r\none pw"), "STORED")
+        self.assertEqual(first.stats("settings")["auth_enabled_ascii"], str(file))
+        for lines, said in (("one:other\n", ""), ("one\n", f"espalier serve: -Y {file}: line 1 is not NAME:PASSWORD; what it had stays\n")):
+            file.write_text(lines)
+            server.send_signal(signal.SIGHUP)
+            if said:
+                self.assertEqual(server.stderr.readline(), said)
+            while second.ask("set a 0 0 6\r\none pw") == "STORED":  # until the file has been read
+                second = self.client()
+            self.assertEqual(second.ask("set a 0 0 9\r\none other"), "STORED")
+            second = self.client()
+        self.assertEqual(first.ask("get a"), "END")
+        self.end(server)
 
     def test_shutdown(self) -> None:
         server = self.start("-A")

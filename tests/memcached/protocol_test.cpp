@@ -408,6 +408,44 @@ TEST(protocol, what_the_settings_refuse_and_allow) {
   EXPECT_EQ(stops, 1);
 }
 
+TEST(protocol, a_connection_logs_in_before_its_first_command) {
+  const std::string input =
+      "get key\r\nstats\r\nset a 0 0 2000000000\r\nset a 0 0 1\r\nabcd\r\nset a 0 0 5\r\nme:pw\r\n"
+      "set a 0 0 5\r\nme no\r\nset a 0 0 6\r\nme pw \r\nset a 0 0 4\r\n pw2\r\nset a 0 0 8 noreply\r\nyou me:p\r\n"
+      "set a 0 0 5\r\nme pw\r\nget a\r\n";
+  const std::string replies =
+      "CLIENT_ERROR unauthenticated\r\nCLIENT_ERROR unauthenticated\r\nCLIENT_ERROR auth token too long\r\n"
+      "CLIENT_ERROR bad command line termination\r\nCLIENT_ERROR unauthenticated\r\n"
+      "CLIENT_ERROR bad authentication token format\r\nCLIENT_ERROR authentication failure\r\n"
+      "CLIENT_ERROR authentication failure\r\nCLIENT_ERROR authentication failure\r\n"
+      "CLIENT_ERROR authentication failure\r\nSTORED\r\nEND\r\n";
+  for (std::size_t cut = 0; cut < input.size(); ++cut) {
+    conversation c;
+    c.shared.set_users(users("you:me:pw\r\nme:pw\nme:pw2"));
+    c.say(std::string_view(input).substr(0, cut));
+    ASSERT_EQ(c.say(std::string_view(input).substr(cut)), replies) << "cut at " << cut;
+    // One that has logged in stays.
+    c.shared.set_users(users("you:pw"));
+    ASSERT_EQ(c.ask("get a\r\n"), "END\r\n");
+    ASSERT_THAT(c.ask("stats\r\n"), testing::HasSubstr("STAT auth_cmds 5\r\nSTAT auth_errors 4\r\n"));
+  }
+  for (const std::string& junk : {many(2050, 'x'), std::string("set\r\n")}) {
+    conversation c;
+    c.shared.set_users(users("me:pw"));
+    EXPECT_EQ(c.say(junk), "");
+    EXPECT_TRUE(c.closed);
+  }
+}
+
+TEST(protocol, users_are_lines_of_names_and_passwords) {
+  const users some("a:1\nab:\nc:d:e\n");
+  EXPECT_TRUE(some.have("a", "1") && some.have("ab", "") && some.have("c", "d:e"));
+  EXPECT_FALSE(some.have("a", "") || some.have("a", "12") || some.have("ab", "1") || some.have("c", "d") || some.have("", ""));
+  EXPECT_THROW(users(""), std::invalid_argument);
+  EXPECT_THROW(users("a:1\n\nb:2\n"), std::invalid_argument);
+  EXPECT_THROW(users("a:1\nb"), std::invalid_argument);
+}
+
 TEST(protocol, a_flush_at_a_time_of_the_calendar_comes_a_second_before_it) {
   conversation c;
   const std::int64_t now = c.shared.clock().origin() + c.shared.clock().now();

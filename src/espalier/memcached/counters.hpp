@@ -29,6 +29,8 @@ enum class counted : std::uint8_t {
   cas_hits,
   cas_misses,
   cas_mismatches,
+  log_ins,
+  refused_log_ins,
   too_large,
   out_of_memory,
   bytes_read,

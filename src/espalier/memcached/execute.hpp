@@ -29,8 +29,9 @@ enum class dump_format : std::uint8_t { properties, commands };  ///< lines of m
 struct turn {
   step next = step::receive;
   byte_cache::incoming value;  // of a store whose line is known
-  /// A reply whose rest is written after its beginning was sent.
-  enum class rest : std::uint8_t { none, look_up, dump } unfinished = rest::none;
+  /// What comes before the next command: the user of a connection, of which nothing is known yet; or the rest of a reply, which
+  /// is written after its beginning was sent.
+  enum class rest : std::uint8_t { none, user, look_up, dump } unfinished = rest::user;
   std::size_t resume_at = 0;  // where the input has the rest of its command
   bool shows_version = false;
   bool touches = false;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "espalier/memcached/output.hpp"
 #include "espalier/memcached/settings.hpp"
 #include "espalier/memcached/statistics.hpp"
+#include "espalier/memcached/users.hpp"
 
 namespace espalier::memcached {
 
@@ -62,8 +65,24 @@ class service {
   }
   void set_detail(bool on) noexcept { detail_.store(on, std::memory_order_relaxed); }
 
+  /// From now on a connection has to log in as one of these before it gives commands. One that has done so stays.
+  void set_users(users allowed) {
+    const std::lock_guard held(users_mutex_);
+    users_ = std::move(allowed);
+    asks_for_user_.store(true, std::memory_order_relaxed);  // relaxed: a setting
+  }
+  [[nodiscard]] bool asks_for_user() const noexcept {
+    return asks_for_user_.load(std::memory_order_relaxed);  // relaxed: a setting
+  }
+  [[nodiscard]] bool has_user(std::string_view name, std::string_view password) const {
+    const std::lock_guard held(users_mutex_);
+    return users_ && users_->have(name, password);
+  }
+
   // Set by the transport before commands run, if it has them.
   std::function<void()> stop;  ///< what the command shutdown does
+  /// Reads again what the server was given in files. Throws std::exception that says what is wrong; nothing has changed then.
+  std::function<void()> reload;
   std::function<void(output&)> list_connections;
   /// Called with each command at a verbosity of 2: the number of its session, and its line.
   std::function<void(int, std::string_view)> log;
@@ -85,6 +104,9 @@ class service {
   std::atomic<unsigned> verbosity_;
   std::atomic<bool> detail_;
   std::atomic<std::uint32_t> flush_due_{0};  // 0: none is
+  std::atomic<bool> asks_for_user_{false};
+  mutable std::mutex users_mutex_;
+  std::optional<users> users_;
 };
 
 }  // namespace espalier::memcached

@@ -32,7 +32,8 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
   executor run(service_, with.counters_, out, turn_);
   if (turn_.unfinished != turn::rest::none) {
     with.forget_keys();
-    used = run.go_on(input, with.keys_);
+    used = turn_.unfinished == turn::rest::user ? log_in(input, out, with.counters_)
+                                                : run.go_on(input, with.keys_);
     if (out.failed()) {
       turn_.unfinished = turn::rest::none;
       turn_.next = step::close;
@@ -94,6 +95,64 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
     }
   }
   if (out.failed()) turn_.next = step::close;
+  return used;
+}
+
+/// A value NAME PASSWORD, which a connection stores under any key before its first command. Other commands are refused.
+std::size_t session::log_in(std::string_view input, output& out, counters& by) {
+  constexpr std::size_t longest_line = 2048;
+  constexpr std::size_t shortest_line = 6;
+  constexpr std::size_t longest_value = 16'384;
+  constexpr std::string_view line_end = "\r\n";
+  std::size_t used = 0;
+  while (service_.asks_for_user()) {
+    const std::string_view rest = input.substr(used);
+    if (rest.size() < wanted_) return used;
+    wanted_ = 1;
+    const std::size_t length = std::min(rest.find('\n'), rest.size());
+    if (length == rest.size() && length <= longest_line) {
+      wanted_ = length + 1;
+      return used;
+    }
+    if (length == rest.size() || length < shortest_line) {
+      turn_.next = step::close;
+      return input.size();
+    }
+    std::string_view text = rest.substr(0, length);
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    words line(text);
+    const std::string_view name = line.next();
+    for (unsigned word = 0; word < 3; ++word) line.next();
+    std::uint32_t bytes = 0;
+    const bool is_store = name.starts_with("set") && read_number(line.next(), bytes);
+    if (!is_store || bytes > longest_value) {
+      out << (is_store ? "CLIENT_ERROR auth token too long\r\n" : "CLIENT_ERROR unauthenticated\r\n");
+      used += length + 1;
+      continue;
+    }
+    const std::size_t whole = length + 1 + bytes + line_end.size();
+    if (rest.size() < whole) {
+      wanted_ = whole;
+      return used;
+    }
+    const std::string_view value = rest.substr(length + 1, bytes);
+    const std::size_t blank = value.find(' ');
+    used += whole;
+    if (rest.substr(whole - line_end.size(), line_end.size()) != line_end) {
+      out << "CLIENT_ERROR bad command line termination\r\n";
+    } else if (blank == std::string_view::npos) {
+      out << "CLIENT_ERROR bad authentication token format\r\n";
+    } else {
+      by.add(counted::log_ins);
+      if (service_.has_user(value.substr(0, blank), value.substr(blank + 1))) {
+        out << "STORED\r\n";
+        break;
+      }
+      by.add(counted::refused_log_ins);
+      out << "CLIENT_ERROR authentication failure\r\n";
+    }
+  }
+  turn_.unfinished = turn::rest::none;
   return used;
 }
 

@@ -75,6 +75,7 @@ class session {
   void received(std::size_t bytes) noexcept { value_received_ += bytes; }
 
  private:
+  std::size_t log_in(std::string_view input, output& out, counters& by);
   const command& parse_store(std::string_view line, batch& with, incomplete_command whole);
   std::size_t begin_value(std::string_view input, const incomplete_command& first, executor& run,
                           batch& with);

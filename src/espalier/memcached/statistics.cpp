@@ -132,6 +132,8 @@ void show_general(service& of, output& out) {
   row("cas_badval", counted::cas_mismatches);
   row("touch_hits", counted::touch_hits);
   row("touch_misses", counted::touch_misses);
+  row("auth_cmds", counted::log_ins);
+  row("auth_errors", counted::refused_log_ins);
   row("store_too_large", counted::too_large);
   row("store_no_memory", counted::out_of_memory);
   if (of.chosen().transport.idle_timeout != 0) row("idle_kicks", counted::idle_kicks);
@@ -188,6 +190,7 @@ void show_settings(service& of, output& out) {
   row("cas_enabled", yes_or_no(s.versions));
   row("tcp_backlog", t.backlog);
   row("binding_protocol", t.protocol);
+  row("auth_enabled_ascii", s.auth_file.empty() ? "no" : s.auth_file);
   row("item_size_max", of.cache().options().largest_entry);
   row("maxconns_fast", yes_or_no(t.rejects_at_limit));
   row("flush_enabled", yes_or_no(s.flushes));
