@@ -99,9 +99,10 @@ void check_numbers(const serve_options& o) {
   if (o.memory_mb == 0 || o.memory_mb > std::uint64_t{1} << 30U)
     throw usage_error("-m is at least 1 megabyte");
   if (o.prefix_end.size() > 1) throw usage_error("-D is one character");
-  if (o.protocol == "binary") throw usage_error("-B binary: the binary protocol is not supported; ascii is");
-  if (o.protocol != "ascii" && o.protocol != "auto")
-    throw usage_error(fmt::format("-B is ascii or auto, not '{}'", o.protocol));
+  if (o.protocol != "ascii" && o.protocol != "auto" && o.protocol != "binary")
+    throw usage_error(fmt::format("-B is ascii, binary or auto, not '{}'", o.protocol));
+  if (o.sasl && o.auth_file.empty()) throw usage_error("-S: name the users with -Y FILE; SASL has the mechanism PLAIN");
+  if (o.sasl && o.protocol == "ascii") throw usage_error("-S: SASL is of the binary protocol; leave -B out");
 }
 
 cache_options cache_of(const serve_options& o) {
@@ -129,7 +130,7 @@ memcached::settings settings_of(const serve_options& o) {
   const auto mask = io::parse_whole<unsigned>(o.unix_mask, 8);
   if (!mask || *mask > 0777) throw usage_error(fmt::format("-a {}: a mask is octal, up to 777", o.unix_mask));
   t.unix_mask = *mask;
-  t.protocol = o.protocol == "ascii" ? "ascii" : "auto-negotiate";
+  t.protocol = o.sasl ? "binary" : o.protocol == "auto" ? "auto-negotiate" : o.protocol;
   if (!o.auth_file.empty()) s.auth_file = fs::absolute(o.auth_file);
   s.versions = !o.no_versions;
   s.flushes = !o.no_flush;

@@ -17,8 +17,7 @@ struct refused_option {
   bool has_value;
   const char* why;
 };
-constexpr std::array<refused_option, 12> refused_options{{
-    {"-S,--enable-sasl", false, "SASL needs the binary protocol, which this server does not speak"},
+constexpr std::array<refused_option, 11> refused_options{{
     {"-Z,--enable-ssl", false, "TLS is not supported; put a proxy that ends TLS before the server"},
     {"-e,--memory-file", true, "a cache that outlives the server is not supported"},
     {"-f,--slab-growth-factor", true,
@@ -68,10 +67,11 @@ void declare(CLI::App& verb, serve_options& o) {
                        "no_maxconns_fast (at the limit connections wait)");
   option_group commands(verb, "Commands");
   commands.add_default("-B,--protocol", o.protocol, "NAME",
-                       "ascii or auto, which are the same: the text protocol");
+                       "ascii, binary, or auto: a connection's first byte decides");
   commands.add("-Y,--auth-file", o.auth_file, "FILE",
                "Users, a line NAME:PASSWORD each: a connection begins with set ANY 0 0 BYTES and the value "
-               "NAME PASSWORD. SIGHUP reads it again");
+               "NAME PASSWORD, or with SASL's PLAIN. SIGHUP reads it again");
+  commands.add_flag("-S,--enable-sasl", o.sasl, "Only the binary protocol, whose connections log in with SASL");
   commands.add_flag("-A,--enable-shutdown", o.shuts_down,
                     "Let clients end the server with the command shutdown");
   commands.add_flag("-C,--disable-cas", o.no_versions,

@@ -24,6 +24,7 @@ struct serve_options {
   bool keeps_all = false;
   std::vector<std::string> extended;
   std::string auth_file;
+  bool sasl = false;
   bool shuts_down = false;
   bool no_versions = false;
   bool no_flush = false;

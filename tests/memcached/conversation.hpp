@@ -122,8 +122,11 @@ inline std::size_t unreadable(std::string_view replies) {
     std::string_view rest = replies.substr(at);
     if (rest.front() == '\x81') {
       constexpr std::size_t header = 24;
-      const bool fits = rest.size() > header && rest.size() - header == static_cast<unsigned char>(rest[11]);
-      return fits ? std::string_view::npos : at;
+      std::size_t body = 0;
+      for (std::size_t i = 8; i < 12 && rest.size() >= header; ++i) body = body << 8U | static_cast<unsigned char>(rest[i]);
+      if (rest.size() < header + body) return at;
+      at += header + body;
+      continue;
     }
     if (rest.starts_with("key=")) {  // of a dump, whose lines are not those of other replies
       const std::size_t line_end = rest.find(" \n");
@@ -160,9 +163,11 @@ inline std::size_t unreadable(std::string_view replies) {
 
 /// Replies without what differs from one process, and one moment, to the other.
 inline std::string comparable(std::string replies) {
-  for (std::size_t at = 0; (at = replies.find("STAT rusage_", at)) != std::string::npos;) {
-    const std::size_t end = replies.find("\r\n", at);
-    replies.erase(at, end == std::string::npos ? end : end + 2 - at);
+  constexpr std::size_t header = 24;
+  for (std::size_t at = 0; (at = replies.find("rusage_", at)) != std::string::npos;) {
+    const std::size_t end = replies.find_first_not_of("rusage_tmy 0123456789.\r\n", at);
+    if (at >= header && replies[at - header] == '\x81') at -= header;
+    replies.erase(at, end == std::string::npos ? end : end - at);
   }
   return replies;
 }

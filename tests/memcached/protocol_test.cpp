@@ -51,6 +51,47 @@ struct exchange {
   friend void PrintTo(const exchange& e, std::ostream* out) { *out << e.name; }
 };
 
+template <class Number>
+std::string big_endian(Number n) {
+  std::string bytes;
+  for (std::size_t i = sizeof(n); i-- > 0;) bytes += static_cast<char>(n >> (8 * i));
+  return bytes;
+}
+
+/// A frame of the binary protocol. `third` is a reply's status.
+struct frame {
+  std::uint8_t opcode = 0;
+  std::string key = {};
+  std::string value = {};
+  std::string extras = {};
+  std::uint64_t version = 0;
+  std::uint16_t third = 0;
+  char magic = '\x80';
+
+  [[nodiscard]] std::string bytes() const {
+    return std::string{magic, static_cast<char>(opcode)} + big_endian(static_cast<std::uint16_t>(key.size())) +
+           static_cast<char>(extras.size()) + '\0' + big_endian(third) +
+           big_endian(static_cast<std::uint32_t>(extras.size() + key.size() + value.size())) + "wxyz" +
+           big_endian(version) + extras + key + value;
+  }
+};
+std::string for_store(std::uint32_t flags, std::uint32_t end) { return big_endian(flags) + big_endian(end); }
+std::string for_number(std::uint64_t by, std::uint64_t initial, std::uint32_t end) {
+  return big_endian(by) + big_endian(initial) + big_endian(end);
+}
+std::string binary(std::initializer_list<frame> frames) {
+  std::string all;
+  for (const frame& one : frames) all += one.bytes();
+  return all;
+}
+frame answer(std::uint8_t opcode, std::uint64_t version = 0, std::string value = {}, std::string extras = {},
+             std::string key = {}) {
+  return {opcode, std::move(key), std::move(value), std::move(extras), version, 0, '\x81'};
+}
+frame error(std::uint8_t opcode, std::uint16_t status, std::string text) {
+  return {opcode, {}, std::move(text), {}, 0, status, '\x81'};
+}
+
 std::vector<std::string> split(std::string_view list) {
   std::vector<std::string> all;
   for (const auto part : std::views::split(list, '|')) all.emplace_back(part.begin(), part.end());
@@ -191,10 +232,7 @@ const std::vector<exchange>& exchanges() {
       {"quit_ends_it", "mn\nquit\nmn\n", "MN\n", true},
       {"http_ends_it", "GET / HTTP/1.0\nmn\n", "", true},
       {"a_long_line_ends_it", "mn\nset " + many(2050, 'k') + " 0 0 1\n", "MN\n", true},
-      {"binary_is_refused", std::string("mn\n\x80\v\0\0\0\0\0\0\0\0\0\0wxyz\0\0\0\0\0\0\0\0", 27),
-       std::string("MN\n\x81\v\0\0\0\0\0\x83\0\0\0\x3awxyz\0\0\0\0\0\0\0\0", 27) +
-           "the binary protocol is not supported, the text protocol is",
-       true},
+      {"binary_is_for_its_first_byte", "mn\n\x80\v\nmn\n", "MN\nERROR\nERROR\nMN\n"},
       {"meta_get",
        "mg k v\nmg k q\nmg k k O1 v\nms k 3 F5 T90 E44\nabc\nmg k\nmg k v\nmg k s v t f c k Oopaque h\n"
        "mg k h v q\n",
@@ -444,6 +482,185 @@ TEST(protocol, users_are_lines_of_names_and_passwords) {
   EXPECT_THROW(users(""), std::invalid_argument);
   EXPECT_THROW(users("a:1\n\nb:2\n"), std::invalid_argument);
   EXPECT_THROW(users("a:1\nb"), std::invalid_argument);
+}
+
+constexpr std::uint8_t unused_opcode = 0x1F;
+
+struct binary_exchange {
+  const char* name;
+  std::string input;
+  std::string replies;
+  bool closes = false;
+};
+
+std::vector<binary_exchange> binary_exchanges() {
+  const std::string five = big_endian(std::uint32_t{5});
+  const std::string none = big_endian(std::uint32_t{0});
+  const frame not_found = error(0, 1, "Not found");
+  const frame missing_key{0x0C, "k", {}, {}, 0, 1, '\x81'};
+  return {
+      {"stores_and_gets",
+       binary({{0x01, "k", "abc", for_store(5, 0)}, {0x00, "k"}, {0x0C, "k"}, {0x02, "k", "x", for_store(0, 0)},
+               {0x03, "k", "de", for_store(0, 0)}, {0x0E, "k", "!"}, {0x0F, "k", "?"}, {0x00, "k"}, {0x04, "k"}, {0x00, "k"},
+               {0x0C, "k"}, {0x03, "k", "x", for_store(0, 0)}, {0x0E, "k", "x"}, {0x04, "k"}}),
+       binary({answer(0x01, 1), answer(0x00, 1, "abc", five), answer(0x0C, 1, "abc", five, "k"),
+               error(0x02, 2, "Data exists for key."), answer(0x03, 2), answer(0x0E, 3), answer(0x0F, 4),
+               answer(0x00, 4, "?de!", none), answer(0x04), not_found, missing_key, error(0x03, 1, "Not found"),
+               error(0x0E, 5, "Not stored."), error(0x04, 1, "Not found")})},
+      {"quiet_ones_reply_to_errors",
+       binary({{0x11, "k", "1", for_store(0, 0)}, {0x12, "k", "x", for_store(0, 0)}, {0x13, "no", "x", for_store(0, 0)},
+               {0x19, "k", "2"}, {0x1A, "k", "3"}, {0x09, "k"}, {0x09, "no"}, {0x0D, "k"}, {0x0D, "no"},
+               {0x15, "k", {}, for_number(1, 0, 0)}, {0x16, "k", {}, for_number(2, 0, 0)}, {0x14, "k"}, {0x14, "k"},
+               {0x18}, {0x0A}, {0x17}, {0x0A}}),
+       binary({error(0x12, 2, "Data exists for key."), error(0x13, 1, "Not found"), answer(0x09, 3, "312", none),
+               answer(0x0D, 3, "312", none, "k"), error(0x14, 1, "Not found"), answer(0x0A)}),
+       true},
+      {"versions",
+       binary({{0x01, "k", "a", for_store(0, 0), 7}, {0x01, "k", "a", for_store(0, 0)}, {0x01, "k", "b", for_store(0, 0), 9},
+               {0x01, "k", "b", for_store(0, 0), 1}, {0x02, "k", "c", for_store(0, 0), 1}, {0x0E, "k", "c", {}, 1},
+               {0x0E, "k", "c", {}, 2}, {0x04, "k", {}, {}, 2}, {0x04, "k", {}, {}, 3}}),
+       binary({error(0x01, 1, "Not found"), answer(0x01, 1), error(0x01, 2, "Data exists for key."), answer(0x01, 2),
+               error(0x02, 2, "Data exists for key."), error(0x0E, 2, "Data exists for key."), answer(0x0E, 3),
+               error(0x04, 2, "Data exists for key."), answer(0x04)})},
+      {"numbers",
+       binary({{0x05, "n", {}, for_number(1, 7, 0xFFFF'FFFF)}, {0x05, "n", {}, for_number(1, 7, 0)},
+               {0x05, "n", {}, for_number(std::uint64_t{1} << 33U, 0, 0)}, {0x06, "n", {}, for_number(8, 0, 0), 2},
+               {0x06, "n", {}, for_number(8, 0, 0), 2}, {0x00, "n"}, {0x01, "t", "text", for_store(0, 0)},
+               {0x05, "t", {}, for_number(1, 0, 0)}}),
+       binary({error(0x05, 1, "Not found"), answer(0x05, 1, big_endian(std::uint64_t{7})),
+               answer(0x05, 2, big_endian((std::uint64_t{1} << 33U) + 7)),
+               answer(0x06, 3, big_endian((std::uint64_t{1} << 33U) - 1)), error(0x06, 2, "Data exists for key."),
+               answer(0x00, 3, "8589934591", none), answer(0x01, 4),
+               error(0x05, 6, "Non-numeric server-side value for incr or decr")})},
+      {"touches",
+       binary({{0x1C, "k", {}, big_endian(9U)}, {0x1D, "k", {}, big_endian(9U)}, {0x1E, "k", {}, big_endian(9U)},
+               {0x24, "k", {}, big_endian(9U)}, {0x01, "k", "a", for_store(5, 9)}, {0x1C, "k", {}, big_endian(9U)},
+               {0x1D, "k", {}, big_endian(9U)}, {0x1E, "k", {}, big_endian(9U)}, {0x23, "k", {}, big_endian(9U)},
+               {0x24, "k", {}, big_endian(0x8000'0000U)}, {0x00, "k"}}),
+       binary({error(0x1C, 1, "Not found"), error(0x1D, 1, "Not found"), answer(0x01, 1), answer(0x1C, 1, {}, five),
+               answer(0x1D, 1, "a", five), answer(0x1E, 1, "a", five), answer(0x23, 1, "a", five, "k"),
+               answer(0x24, 1, "a", five, "k"), answer(0x00, 1, "a", five)})},
+      {"about_the_server",
+       binary({{0x0B}, {0x0A}, {0x01, "k", "a", for_store(0, 0)}, {0x08}, {0x00, "k"}, {0x08, {}, {}, big_endian(9U)},
+               {0x10, "sizes"}, {0x10, "detail on"}, {0x10, "nonsense"}, {0x10, "cachedump 1 1"}, {0x20}, {unused_opcode, "k", "v"},
+               {0x07}, {0x0A}}),
+       binary({answer(0x0B, 0, std::string(spoken_version)), answer(0x0A), answer(0x01, 1), answer(0x08), not_found,
+               answer(0x08), answer(0x10, 0, "disabled", {}, "sizes_status"), answer(0x10), answer(0x10),
+               error(0x10, 1, "Not found"), answer(0x10), error(0x20, 0x81, "Unknown command"),
+               error(unused_opcode, 0x81, "Unknown command"), answer(0x07)}),
+       true},
+      {"prefixes",
+       binary({{0x10, "detail on"}, {0x01, "a:1", "1", for_store(0, 0)}, {0x00, "a:1"}, {0x04, "a:1"}, {0x10, "detail dump"}}),
+       binary({answer(0x10), answer(0x01, 1), answer(0x00, 1, "1", none), answer(0x04),
+               answer(0x10, 0, "PREFIX a get 1 hit 1 set 1 del 1\r\nEND\r\n", {}, "detailed"), answer(0x10)})},
+      {"a_key_that_is_too_long", binary({{0x00, many(251, 'k')}, {0x0A}}), binary({error(0x00, 4, "Invalid arguments")}), true},
+      {"a_store_without_extras", binary({{0x01, "k", "v"}, {0x0A}}), binary({error(0x01, 4, "Invalid arguments")}), true},
+      {"a_get_with_a_value", binary({{0x00, "k", "v"}, {0x0A}}), binary({error(0x00, 4, "Invalid arguments")}), true},
+      {"a_get_without_a_key", binary({{0x00}, {0x0A}}), binary({error(0x00, 4, "Invalid arguments")}), true},
+      {"a_nothing_with_a_key", binary({{0x0A, "k"}, {0x0A}}), binary({error(0x0A, 4, "Invalid arguments")}), true},
+      {"a_body_shorter_than_its_parts", std::string("\x80\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x04wxyz", 16) + many(12, '\0'),
+       binary({error(0x00, 0x81, "Unknown command")}), true},
+      {"a_body_that_is_no_command", std::string("\x80\x01\x00\x05\x08\x00\x00\x00\xff\xff\xff\xfewxyz", 16) + many(12, '\0'),
+       binary({error(0x01, 4, "Invalid arguments")}), true},
+      {"text_ends_it", binary({{0x0A}}) + "get a\r\n" + many(20, ' '), binary({answer(0x0A)}), true},
+  };
+}
+
+TEST(protocol, binary_conversations_however_they_are_cut) {
+  for (const binary_exchange& e : binary_exchanges()) {
+    for (std::size_t cut = 0; cut < e.input.size(); ++cut) {
+      conversation two;
+      two.say(std::string_view(e.input).substr(0, cut));
+      ASSERT_EQ(two.say(std::string_view(e.input).substr(cut)), e.replies) << e.name << ", cut at " << cut;
+      ASSERT_EQ(two.closed, e.closes) << e.name;
+    }
+    conversation bytes;
+    for (const char c : e.input) bytes.say({&c, 1});
+    EXPECT_EQ(bytes.replies, e.replies) << e.name;
+    EXPECT_EQ(unreadable(e.replies), std::string::npos) << e.name;
+  }
+}
+
+TEST(protocol, large_values_of_the_binary_protocol) {
+  const std::string large = many(30'000, 'x');
+  const std::string store = frame{0x01, "k", large, for_store(1, 0)}.bytes();
+  conversation c;
+  c.say(store.substr(0, 200));
+  EXPECT_EQ(c.commands().room().size(), large.size() - (200 - 33));  // it lies in the cache
+  EXPECT_EQ(c.say(store.substr(200)), answer(0x01, 1).bytes());
+  EXPECT_EQ(c.ask(frame{0x00, "k"}.bytes()), answer(0x00, 1, large, big_endian(1U)).bytes());
+  const std::string too_large = frame{0x01, "k", many(64 * kibibyte, 'x'), for_store(1, 0)}.bytes();
+  for (const std::size_t cut : {std::size_t{24}, std::size_t{40}, too_large.size()}) {
+    conversation d;
+    d.say(frame{0x11, "k", "old", for_store(0, 0)}.bytes() + too_large.substr(0, cut));
+    EXPECT_EQ(d.say(too_large.substr(cut) + frame{0x00, "k"}.bytes()),
+              error(0x01, 3, "Too large.").bytes() + error(0x00, 1, "Not found").bytes());
+  }
+}
+
+TEST(protocol, which_protocols_are_spoken) {
+  choice with;
+  with.chosen.transport.protocol = "ascii";
+  conversation text(with);
+  EXPECT_EQ(text.say("\x80\r\nmn\r\n"), "ERROR\r\nMN\r\n");
+  with.chosen.transport.protocol = "binary";
+  conversation frames(with);
+  EXPECT_EQ(frames.say(frame{0x0A}.bytes()), answer(0x0A).bytes());
+  conversation other(with);
+  EXPECT_EQ(other.say("mn\r\n"), "");
+  EXPECT_TRUE(other.closed);
+}
+
+TEST(protocol, a_binary_connection_logs_in_by_sasl) {
+  const auto start = [](conversation& c) { c.shared.set_users(users("me:pw")); };
+  const std::string refused = "Auth failure.";
+  for (const frame& first : {frame{0x00, "k"}, frame{0x01, "k", "v", for_store(0, 0)}, frame{0x10}, frame{unused_opcode}}) {
+    conversation c;
+    start(c);
+    EXPECT_EQ(c.say(first.bytes() + frame{0x0B}.bytes()), error(first.opcode, 0x20, refused).bytes());
+    EXPECT_TRUE(c.closed);
+  }
+  conversation c;
+  start(c);
+  const auto log_in = [](std::string_view mechanism, std::string_view value) {
+    return frame{0x21, std::string(mechanism), std::string(value)}.bytes();
+  };
+  EXPECT_EQ(c.ask(frame{0x20}.bytes()), answer(0x20, 0, "PLAIN").bytes());
+  EXPECT_EQ(c.ask(frame{0x0B}.bytes()), answer(0x0B, 0, std::string(spoken_version)).bytes());
+  using namespace std::string_view_literals;
+  for (const auto wrong : {"\0me\0px"sv, "\0me"sv, "me"sv, ""sv, "\0me\0pw\0"sv, "me\0pw"sv})
+    EXPECT_EQ(c.ask(log_in("PLAIN", wrong)), error(0x21, 0x20, refused).bytes());
+  EXPECT_EQ(c.ask(log_in("PLAIN", many(16'385, 'x'))), error(0x21, 4, "Invalid arguments").bytes());
+  EXPECT_EQ(c.ask(log_in("SCRAM", "\0me\0pw"sv)), error(0x21, 0x20, refused).bytes());
+  EXPECT_EQ(c.ask(frame{0x22, "PLAIN", "\0me\0pw"}.bytes()), error(0x22, 0x20, refused).bytes());
+  EXPECT_EQ(c.ask(log_in("PLAIN", "you\0me\0pw"sv)), answer(0x21, 0, "Authenticated").bytes());
+  EXPECT_EQ(c.ask(frame{0x09, "k"}.bytes() + frame{0x0A}.bytes()), answer(0x0A).bytes());
+}
+
+TEST(protocol, binary_commands_at_random_do_not_depend_on_how_they_are_cut) {
+  std::vector<std::string> pieces;
+  for (unsigned opcode = 0; opcode < 0x28; ++opcode) {
+    for (const std::string& extras : {std::string(), for_store(3, 2), big_endian(7U), for_number(1, 5, 0)})
+      for (const char* const key : {"", "k", "n", "detail dump"})
+        for (const char* const value : {"", "5", "abc"})
+          pieces.push_back(frame{static_cast<std::uint8_t>(opcode), key, value, extras}.bytes());
+  }
+  // Most of these end a conversation.
+  const std::vector<std::string> good = {
+      frame{0x01, "k", many(300, 'v'), for_store(1, 0)}.bytes(), frame{0x11, "n", "5", for_store(1, 0)}.bytes(),
+      frame{0x00, "k"}.bytes(), frame{0x0D, "n"}.bytes(), frame{0x05, "n", {}, for_number(3, 1, 0)}.bytes(),
+      frame{0x01, "k", many(3000, 'v'), for_store(1, 0)}.bytes(), frame{0x10, "settings"}.bytes(), frame{0x04, "k", {}, {}, 2}.bytes(),
+      frame{0x1D, "k", {}, big_endian(1U)}.bytes(), frame{unused_opcode, "k", "v"}.bytes()};
+  for (std::uint64_t seed = 0; seed < 200 && !HasFailure(); ++seed) {
+    measure::random_generator random(9010, seed);
+    std::string script(1, static_cast<char>(random.below(64)));
+    while (script.size() < 1500) {
+      std::string next = random.below(8) == 0 ? pieces[random.below(pieces.size())] : good[random.below(good.size())];
+      if (random.below(40) == 0) next[random.below(next.size())] = static_cast<char>(random.below(256));
+      script += next;
+    }
+    EXPECT_EQ(play(script), "") << "seed " << seed;
+  }
 }
 
 TEST(protocol, a_flush_at_a_time_of_the_calendar_comes_a_second_before_it) {

@@ -15,7 +15,7 @@ source=$(realpath "$2")
 shift 2
 names=("$@")
 if [[ ${#names[@]} == 0 ]]; then
-  names=(00-startup ascii-auth ascii-auth2 bogus-commands cas chunked-items daemonize dash-M expirations flags flush-all getandtouch getset
+  names=(00-startup ascii-auth ascii-auth2 binary binary-get bogus-commands cas chunked-items daemonize dash-M expirations flags flush-all getandtouch getset
     idle-timeout incrdecr issue_3 issue_41 issue_67 issue_68 issue_70 issue_104 issue_108 issue_152 issue_192 item_size_max
     malicious-commands maxconns metaget multiversioning noreply quit stats-detail strtol-testing touch unixsocket)
 fi
@@ -32,10 +32,6 @@ arguments=()
 while [[ \$# -gt 0 ]]; do
   case \$1 in
     -U) shift ;;
-    -B)
-      shift
-      [[ \$1 == binary ]] || arguments+=(-B "\$1")
-      ;;
     -o)
       shift
       kept=()

@@ -57,7 +57,7 @@ void executor::run(const command& c, const std::vector<std::string_view>& keys, 
     case verb::refused:
       return refuse(c);
     case verb::binary:
-      return refuse_binary(c);
+      return run_binary(c);
     case verb::hang_up:
       turn_.next = step::close;
   }
@@ -66,30 +66,9 @@ void executor::run(const command& c, const std::vector<std::string_view>& keys, 
 /// False: the look-up has ended with an error.
 bool executor::look_up(const byte_cache::hashed_key& key, bool shows_version, bool touches,
                        std::uint32_t end) {
-  look_up_result r;
-  if (!touches) {
-    r.hit = cache_.get(key, [&](const cache_entry& e) { put_value(key.key, e, shows_version); });
-    counters_.add(counted::get_commands);
-    counters_.add(r.hit ? counted::get_hits : counted::get_misses);
-  } else {
-    const std::size_t before = out_.size();
-    r.fits = amend(key, [&](const cache_entry* now) {
-               out_.shrink_to(before);
-               r.hit = now != nullptr;
-               if (!r.hit) return cache_change{};
-               put_value(key.key, *now, shows_version);
-               return amended(*now, end);
-             }).outcome == cache_outcome::done;
-    if (!r.fits) {
-      out_.shrink_to(before);
-      out_ << no_memory_for_end << "\r\n";
-    }
-    count_touch(key, r);
-  }
-  if (service_.detail()) {
-    count_prefix(key.key, statistics::prefix_count::get);
-    if (r.hit) count_prefix(key.key, statistics::prefix_count::hit);
-  }
+  const look_up_result r =
+      look_up_by(key, touches, end, [&](const cache_entry& e) { put_value(key.key, e, shows_version); });
+  if (!r.fits) out_ << no_memory_for_end << "\r\n";
   return r.fits;
 }
 
@@ -145,22 +124,6 @@ std::size_t executor::go_on(std::string_view input, std::vector<std::string_view
   }
   turn_.unfinished = turn::rest::none;
   return end + 1;
-}
-
-/// As the cache's change, where decide amends. Where memory is full, an entry without an end has no room for one: if it would
-/// have ended at once it is erased, else it stays as it was.
-template <class Decide>
-cache_changed executor::amend(const byte_cache::hashed_key& key, Decide decide) {
-  const cache_changed changed = cache_.change(key, decide, fill_nothing);
-  if (changed.outcome == cache_outcome::done) return changed;
-  return cache_.change(
-      key,
-      [&](const cache_entry* now) {
-        cache_change change = decide(now);
-        if (change.what == kind::amend && change.expires <= service_.clock().now()) change.what = kind::erase;
-        return change;
-      },
-      fill_nothing);
 }
 
 void executor::count_touch(const byte_cache::hashed_key& key, look_up_result r) {
@@ -317,21 +280,13 @@ void executor::meta_debug(const command& c) {
 }
 
 void executor::refuse(const command& c) {
-  if (c.counts_size) counters_.add(counted::too_large);
-  if (c.drops_old) drop(c);
+  drop_refused(c);
   reply(c, c.reply);
 }
 
-void executor::refuse_binary(const command& c) {
-  constexpr std::string_view why = "the binary protocol is not supported, the text protocol is";
-  std::array<char, 24> header{};
-  header[0] = '\x81';
-  header[1] = c.line[1];
-  header[7] = '\x83';  // not supported
-  header[11] = static_cast<char>(why.size());
-  put(header.data() + 12, c.line.substr(12, 4));
-  out_ << std::string_view(header.data(), header.size()) << why;
-  turn_.next = step::close;
+void executor::drop_refused(const command& c) {
+  if (c.counts_size) counters_.add(counted::too_large);
+  if (c.drops_old) drop(c);
 }
 
 std::uint32_t end_by_flags(const command& c, std::uint32_t end, bool is_new) noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +12,8 @@
 #include "espalier/memcached/parse.hpp"
 #include "espalier/memcached/service.hpp"
 
-// Executes commands over the cache, and writes their replies: execute.cpp, store.cpp, administer.cpp and dump.cpp.
+// Executes commands over the cache, and writes their replies: execute.cpp, store.cpp, administer.cpp and dump.cpp; binary.cpp
+// replies in the binary protocol.
 
 namespace espalier::memcached {
 
@@ -23,15 +25,32 @@ enum class step : std::uint8_t {
   close,    ///< send the output, then close
 };
 
+/// What incr, decr and ma do with an entry.
+struct calculation {
+  enum class result : std::uint8_t { done, made, missing, not_a_number, mismatch, no_memory };
+  result is = result::missing;
+  std::uint64_t number = 0;   ///< afterwards
+  std::uint64_t version = 0;  ///< afterwards
+  std::uint32_t end_before = cache_entry::never;
+  std::size_t length = 0;
+  std::array<char, 20> digits;
+
+  [[nodiscard]] std::string_view text() const noexcept { return {digits.data(), length}; }
+  void set(std::uint64_t to) noexcept;
+  [[nodiscard]] cache_change decide(const command& c, const cache_entry* now, bool matches) noexcept;
+};
+
 enum class dump_format : std::uint8_t { properties, commands };  ///< lines of metadump, or of mgdump
 
 /// What a session keeps from one turn to the next for its commands.
 struct turn {
   step next = step::receive;
   byte_cache::incoming value;  // of a store whose line is known
-  /// What comes before the next command: the user of a connection, of which nothing is known yet; or the rest of a reply, which
-  /// is written after its beginning was sent.
-  enum class rest : std::uint8_t { none, user, look_up, dump } unfinished = rest::user;
+  /// What comes before the next command: of a new connection the byte that shows its protocol, and its user; or the rest of a
+  /// reply, which is written after its beginning was sent.
+  enum class rest : std::uint8_t { none, protocol, user, look_up, dump } unfinished = rest::protocol;
+  bool is_binary = false;
+  bool asks_for_user = false;  // binary: until it has logged in
   std::size_t resume_at = 0;  // where the input has the rest of its command
   bool shows_version = false;
   bool touches = false;
@@ -89,7 +108,7 @@ class executor {
 
   // execute.cpp
   void refuse(const command& c);
-  void refuse_binary(const command& c);
+  void drop_refused(const command& c);
   char* put_flags(char* at, const command& c, std::uint64_t which, const cache_entry& e,
                   std::size_t value_bytes, bool is_new) const noexcept;
   [[nodiscard]] char* meta_room(const command& c, std::size_t value_bytes = 0) noexcept;
@@ -107,6 +126,8 @@ class executor {
   }
   template <class Decide>
   cache_changed amend(const byte_cache::hashed_key& key, Decide decide);
+  template <class Put>
+  look_up_result look_up_by(const byte_cache::hashed_key& key, bool touches, std::uint32_t end, Put put);
   void count_access(const byte_cache::hashed_key& key);
   void count_touch(const byte_cache::hashed_key& key, look_up_result r);
   void put_value(std::string_view key, const cache_entry& e, bool shows_version);
@@ -119,13 +140,36 @@ class executor {
   void classic_store(const command& c);
   void meta_store(const command& c);
   stored no_room(const command& c);
+  [[nodiscard]] calculation calculate_by(const command& c);
   void calculate(const command& c);
   void erase(const command& c);
+  enum class erased : std::uint8_t { done, not_found, exists, no_memory };
+  [[nodiscard]] erased erase_by(const command& c);
   void meta_erase(const command& c);
   void drop(const command& c);
 
   // administer.cpp
   void administer(const command& c);
+
+  // binary.cpp
+  struct binary_reply {
+    binary_status status = binary_status::done;
+    std::uint64_t version = 0;
+    std::string_view extras = {};
+    std::string_view key = {};
+    std::size_t value_bytes = 0;
+  };
+  void run_binary(const command& c);
+  [[nodiscard]] char* put_binary(const command& c, const binary_reply& r, std::size_t room) noexcept;
+  void reply_binary(const command& c, binary_status status, std::uint64_t version = 0);
+  void reply_text(const command& c, std::string_view key, std::string_view text);
+  void binary_look_up(const command& c);
+  void binary_store(const command& c);
+  void binary_calculate(const command& c);
+  void binary_erase(const command& c);
+  void binary_flush(const command& c);
+  void binary_statistics(const command& c);
+  void binary_log_in(const command& c);
 
   service& service_;
   byte_cache& cache_;
@@ -142,6 +186,50 @@ inline char* put(char* at, std::string_view text) noexcept {
   return at + text.size();
 }
 inline char* put(char* at, std::uint64_t number) noexcept { return std::to_chars(at, at + 20, number).ptr; }
+
+/// As the cache's change, where decide amends. Where memory is full, an entry without an end has no room for one: if it would
+/// have ended at once it is erased, else it stays as it was.
+template <class Decide>
+cache_changed executor::amend(const byte_cache::hashed_key& key, Decide decide) {
+  const cache_changed changed = cache_.change(key, decide, fill_nothing);
+  if (changed.outcome == cache_outcome::done) return changed;
+  return cache_.change(
+      key,
+      [&](const cache_entry* now) {
+        cache_change change = decide(now);
+        if (change.what == kind::amend && change.expires <= service_.clock().now()) change.what = kind::erase;
+        return change;
+      },
+      fill_nothing);
+}
+
+/// put(const cache_entry&) writes a hit. If the new end does not fit nothing is written.
+template <class Put>
+executor::look_up_result executor::look_up_by(const byte_cache::hashed_key& key, bool touches,
+                                              std::uint32_t end, Put put) {
+  look_up_result r;
+  if (!touches) {
+    r.hit = cache_.get(key, put);
+    counters_.add(counted::get_commands);
+    counters_.add(r.hit ? counted::get_hits : counted::get_misses);
+  } else {
+    const std::size_t before = out_.size();
+    r.fits = amend(key, [&](const cache_entry* now) {
+               out_.shrink_to(before);
+               r.hit = now != nullptr;
+               if (!r.hit) return cache_change{};
+               put(*now);
+               return amended(*now, end);
+             }).outcome == cache_outcome::done;
+    if (!r.fits) out_.shrink_to(before);
+    count_touch(key, r);
+  }
+  if (service_.detail()) {
+    count_prefix(key.key, statistics::prefix_count::get);
+    if (r.hit) count_prefix(key.key, statistics::prefix_count::hit);
+  }
+  return r;
+}
 
 // dump.cpp
 

@@ -204,8 +204,6 @@ class parser {
     c_.skipped = c_.keys = 0;
     c_.key = {};
     c_.value = {};
-    constexpr char binary_request = '\x80';
-    if (input_.front() == binary_request) return binary();
 
     const char* const begin = input_.data();
     const auto* const newline =
@@ -277,15 +275,6 @@ class parser {
         c_.is_last = true;
         return header_;
     }
-  }
-
-  std::size_t binary() {
-    constexpr std::size_t size = 24;
-    if (input_.size() < size) return 0;
-    c_.what = verb::binary;
-    c_.is_last = true;
-    c_.line = input_.substr(0, size);
-    return size;
   }
 
   std::size_t refused(std::string_view with) {
@@ -462,7 +451,9 @@ std::size_t parse_commands(std::string_view input, std::span<command> to, const 
   std::size_t count = 0;
   while (count < to.size() && !input.empty()) {
     command& c = to[count];
-    c.size = parser(input, c, context, keys, count == 0 ? &first : nullptr).parse();
+    incomplete_command* const of_first = count == 0 ? &first : nullptr;
+    c.size = context.is_binary ? parse_binary(input, c, context, of_first)
+                               : parser(input, c, context, keys, of_first).parse();
     if (c.size == 0) break;
     input.remove_prefix(c.size);
     ++count;

@@ -10,7 +10,8 @@
 #include "espalier/io/text.hpp"
 #include "espalier/memcached/clock.hpp"
 
-// A command as a client has sent it, and what reads it from the input. Nothing here knows how entries are stored.
+// A command as a client has sent it, and what reads it from the input: parse.cpp the text protocol, parse_binary.cpp the binary
+// one. Nothing here knows how entries are stored.
 
 namespace espalier::memcached {
 
@@ -64,6 +65,45 @@ enum class verb : std::uint8_t {
   hang_up,
 };
 
+/// The commands of the binary protocol, by their numbers. Those that are quiet have others.
+enum class binary_verb : std::uint8_t {
+  get = 0x00,
+  set = 0x01,
+  add = 0x02,
+  replace = 0x03,
+  erase = 0x04,
+  increment = 0x05,
+  decrement = 0x06,
+  quit = 0x07,
+  flush = 0x08,
+  nothing = 0x0A,
+  version = 0x0B,
+  get_with_key = 0x0C,
+  append = 0x0E,
+  prepend = 0x0F,
+  stat = 0x10,
+  touch = 0x1C,
+  get_and_touch = 0x1D,
+  list_mechanisms = 0x20,
+  log_in = 0x21,
+  log_in_step = 0x22,
+  get_and_touch_with_key = 0x23,
+  refused = 0xFF,  ///< with the command's status
+};
+
+enum class binary_status : std::uint8_t {
+  done = 0x00,
+  not_found = 0x01,
+  exists = 0x02,
+  too_large = 0x03,
+  invalid = 0x04,
+  not_stored = 0x05,
+  not_a_number = 0x06,
+  not_allowed = 0x20,
+  unknown = 0x81,
+  no_memory = 0x82,
+};
+
 enum class store_mode : std::uint8_t { set, add, replace, append, prepend, compare };
 
 struct command {
@@ -76,6 +116,10 @@ struct command {
   bool counts_size;    // refused: the value was too large
   bool decreases;      // calculate
   store_mode mode;     // store
+  binary_verb request;
+  binary_status status;  // of a binary command that is refused
+  bool closes;           // the connection, after the reply
+  std::uint8_t opcode;   // as it was sent
   char given_mode;     // of a meta command
   std::uint8_t shown_flags;
   std::uint32_t flags;
@@ -135,6 +179,8 @@ struct incomplete_command {
 struct parse_context {
   const second_clock& clock;
   std::size_t largest_entry;  ///< bytes of a key and its value
+  bool is_binary = false;
+  bool asks_for_user = false;  ///< binary: what needs one is refused
 };
 
 /// Reads commands at the beginning of the input, as many as `to` has room for, up to one after which none can be read. The keys
@@ -142,5 +188,10 @@ struct parse_context {
 /// of one there is. A command refers to the input.
 std::size_t parse_commands(std::string_view input, std::span<command> to, const parse_context& context,
                            std::vector<std::string_view>& keys, incomplete_command& first);
+
+/// One command of the binary protocol, for parse_commands(). Returns its size in the input; 0: it is not complete. `first` is null
+/// while commands before this one have not been executed.
+std::size_t parse_binary(std::string_view input, command& to, const parse_context& context,
+                         incomplete_command* first);
 
 }  // namespace espalier::memcached

@@ -15,8 +15,7 @@ void batch::forget_keys() {
 /// The one command of a store whose value has a place of its own.
 const command& session::parse_store(std::string_view line, batch& with, incomplete_command whole) {
   command& c = with.commands_[0];
-  const parse_context context{service_.clock(), service_.cache().options().largest_entry};
-  static_cast<void>(parse_commands(line, {&c, 1}, context, with.keys_, whole));
+  static_cast<void>(parse_commands(line, {&c, 1}, context(), with.keys_, whole));
   c.hash = byte_cache::hashed(c.key).hash;
   if (service_.verbosity() > 1 && service_.log) service_.log(number_, c.line);
   return c;
@@ -27,19 +26,21 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
   std::size_t used = std::min(skipped_, input.size());
   skipped_ -= used;
   const std::size_t much_output = service_.chosen().replies_at_once;
-  const parse_context context{service_.clock(), service_.cache().options().largest_entry};
   command* const commands = with.commands_.get();
   executor run(service_, with.counters_, out, turn_);
   if (turn_.unfinished != turn::rest::none) {
     with.forget_keys();
-    used = turn_.unfinished == turn::rest::user ? log_in(input, out, with.counters_)
-                                                : run.go_on(input, with.keys_);
+    if (turn_.unfinished == turn::rest::protocol) choose_protocol(input);
+    if (turn_.unfinished == turn::rest::user)
+      used = log_in(input, out, with.counters_);
+    else if (turn_.unfinished != turn::rest::none)
+      used = run.go_on(input, with.keys_);
     if (out.failed()) {
       turn_.unfinished = turn::rest::none;
       turn_.next = step::close;
       return input.size();
     }
-    if (turn_.unfinished != turn::rest::none) return used;
+    if (turn_.unfinished != turn::rest::none || turn_.next == step::close) return used;
   }
   if (turn_.value) {
     used += go_on_with_value(input.substr(used), run, with);
@@ -61,7 +62,7 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
     incomplete_command first{.scanned = scanned_};
     const std::size_t count =
         parse_commands(input.substr(used), {commands, std::min<std::size_t>(most, batch::most_commands)},
-                       context, with.keys_, first);
+                       context(), with.keys_, first);
     if (count == 0) {
       scanned_ = first.scanned;
       wanted_ = first.wanted;
@@ -96,6 +97,20 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
   }
   if (out.failed()) turn_.next = step::close;
   return used;
+}
+
+parse_context session::context() const noexcept {
+  return {service_.clock(), service_.cache().options().largest_entry, turn_.is_binary, turn_.asks_for_user};
+}
+
+/// The first byte of a connection shows its protocol.
+void session::choose_protocol(std::string_view input) noexcept {
+  if (input.empty()) return;
+  const std::string_view spoken = service_.chosen().transport.protocol;
+  turn_.is_binary = input.front() == '\x80' && spoken != "ascii";
+  turn_.asks_for_user = turn_.is_binary && service_.asks_for_user();
+  turn_.unfinished = turn_.is_binary ? turn::rest::none : turn::rest::user;
+  if (!turn_.is_binary && spoken == "binary") turn_.next = step::close;
 }
 
 /// A value NAME PASSWORD, which a connection stores under any key before its first command. Other commands are refused.
@@ -178,7 +193,7 @@ std::size_t session::begin_value(std::string_view input, const incomplete_comman
 
 /// The value, and its end of line. Then the command is executed.
 std::size_t session::go_on_with_value(std::string_view input, executor& run, batch& with) {
-  constexpr std::string_view end = "\r\n";
+  const std::string_view end = turn_.is_binary ? "" : "\r\n";
   const std::size_t more = std::min(input.size(), room().size());
   if (more != 0) std::memcpy(room().data(), input.data(), more);
   received(more);

@@ -11,7 +11,7 @@
 #include "espalier/memcached/output.hpp"
 #include "espalier/memcached/service.hpp"
 
-// memcached's text protocol, its classic and its meta commands, over a cache and without sockets: for programs that have a
+// memcached's protocols, the text one with its classic and its meta commands, and the binary one, over a cache and without sockets: for programs that have a
 // transport of their own. One service for the program, one batch a thread, one session and one output a connection:
 //
 //   memcached::service shared({}, {.memory_limit = 64 << 20});
@@ -75,6 +75,8 @@ class session {
   void received(std::size_t bytes) noexcept { value_received_ += bytes; }
 
  private:
+  [[nodiscard]] parse_context context() const noexcept;
+  void choose_protocol(std::string_view input) noexcept;
   std::size_t log_in(std::string_view input, output& out, counters& by);
   const command& parse_store(std::string_view line, batch& with, incomplete_command whole);
   std::size_t begin_value(std::string_view input, const incomplete_command& first, executor& run,

@@ -9,52 +9,43 @@ namespace {
 
 constexpr std::string_view no_memory = "SERVER_ERROR out of memory storing object";
 
-/// What incr, decr and ma do with an entry.
-struct calculation {
-  enum class result : std::uint8_t { done, made, missing, not_a_number, mismatch };
-  result is = result::missing;
-  std::uint32_t end_before = cache_entry::never;
-  std::size_t length = 0;
-  std::array<char, 20> digits;
+}  // namespace
 
-  [[nodiscard]] std::string_view text() const noexcept { return {digits.data(), length}; }
-  void set(std::uint64_t number) noexcept {
-    length = static_cast<std::size_t>(put(digits.data(), number) - digits.data());
-  }
+void calculation::set(std::uint64_t to) noexcept {
+  number = to;
+  length = static_cast<std::size_t>(put(digits.data(), number) - digits.data());
+}
 
-  [[nodiscard]] cache_change decide(const command& c, const cache_entry* now, bool matches) noexcept {
-    const auto keep = [this](result because) {
-      is = because;
-      return cache_change{};
-    };
-    cache_change made{.what = cache_change::kind::store, .version = c.new_version};
-    if (now == nullptr) {
-      if (!c.has('N')) return keep(result::missing);
-      is = result::made;
-      end_before = cache_entry::never;
-      set(c.initial);
-      made.value_bytes = length;
-      made.expires = end_by_flags(c, end_before, true);
-      return made;
-    }
-    if (now->value.empty()) return keep(result::not_a_number);
-    if (!matches) return keep(result::mismatch);
-    std::uint64_t number = 0;
-    if (!read_number(now->value.substr(0, now->value.find_last_not_of(' ') + 1), number))
-      return keep(result::not_a_number);
-    is = result::done;
-    end_before = now->expires;
-    set(!c.decreases ? number + c.delta : number < c.delta ? 0 : number - c.delta);
+cache_change calculation::decide(const command& c, const cache_entry* now, bool matches) noexcept {
+  const auto keep = [this](result because) {
+    is = because;
+    return cache_change{};
+  };
+  cache_change made{.what = cache_change::kind::store, .version = c.new_version};
+  if (now == nullptr) {
+    if (!c.has('N')) return keep(result::missing);
+    is = result::made;
+    end_before = cache_entry::never;
+    set(c.initial);
     made.value_bytes = length;
-    made.flags = now->flags;
-    made.expires = c.what == verb::meta_calculate ? end_by_flags(c, now->expires, false) : now->expires;
-    made.stale = now->stale;
-    made.claimed = now->claimed;
+    made.expires = end_by_flags(c, end_before, true);
     return made;
   }
-};
-
-}  // namespace
+  if (now->value.empty()) return keep(result::not_a_number);
+  if (!matches) return keep(result::mismatch);
+  std::uint64_t before = 0;
+  if (!read_number(now->value.substr(0, now->value.find_last_not_of(' ') + 1), before))
+    return keep(result::not_a_number);
+  is = result::done;
+  end_before = now->expires;
+  set(!c.decreases ? before + c.delta : before < c.delta ? 0 : before - c.delta);
+  made.value_bytes = length;
+  made.flags = now->flags;
+  made.expires = c.what == verb::meta_calculate ? end_by_flags(c, now->expires, false) : now->expires;
+  made.stale = now->stale;
+  made.claimed = now->claimed;
+  return made;
+}
 
 /// What becomes of the entry, and of the reply.
 cache_change executor::decide_store(const command& c, const cache_entry* now,
@@ -148,7 +139,7 @@ void executor::meta_store(const command& c) {
   out_.wrote(put(at, "\r\n"));
 }
 
-void executor::calculate(const command& c) {
+calculation executor::calculate_by(const command& c) {
   using result = calculation::result;
   calculation r;
   const cache_changed changed = cache_.change(
@@ -158,13 +149,21 @@ void executor::calculate(const command& c) {
         return r.decide(c, now, !compares || matches(*now, c.version));
       },
       [&](char* value, const cache_entry*) { put(value, r.text()); });
+  r.version = changed.version;
+  if (changed.outcome != cache_outcome::done) r.is = result::no_memory;
+  if (r.is == result::done) counters_.add(c.decreases ? counted::decr_hits : counted::incr_hits);
+  if (r.is == result::missing) counters_.add(c.decreases ? counted::decr_misses : counted::incr_misses);
+  return r;
+}
+
+void executor::calculate(const command& c) {
+  using result = calculation::result;
+  const calculation r = calculate_by(c);
   const bool is_meta = c.what == verb::meta_calculate;
   const auto say = [&](std::string_view line) {
     if (is_meta || !c.quiet) out_ << line << "\r\n";
   };
-  if (changed.outcome != cache_outcome::done) return say("SERVER_ERROR out of memory");
-  if (r.is == result::done) counters_.add(c.decreases ? counted::decr_hits : counted::incr_hits);
-  if (r.is == result::missing) counters_.add(c.decreases ? counted::decr_misses : counted::incr_misses);
+  if (r.is == result::no_memory) return say("SERVER_ERROR out of memory");
   if (r.is == result::not_a_number)
     return say("CLIENT_ERROR cannot increment or decrement non-numeric value");
   const bool fails = r.is == result::missing || r.is == result::mismatch;
@@ -175,7 +174,7 @@ void executor::calculate(const command& c) {
   if (at == nullptr) return;
   at = c.has('v') ? put(put(at, "VA "), r.length) : put(at, "HD");
   at = put_flags(at, c, command::bits("TNtcOk"),
-                 {.value = {}, .version = changed.version, .expires = r.end_before}, 0, r.is == result::made);
+                 {.value = {}, .version = r.version, .expires = r.end_before}, 0, r.is == result::made);
   at = put(at, "\r\n");
   if (c.has('v')) at = put(put(at, r.text()), "\r\n");
   out_.wrote(at);
@@ -184,7 +183,9 @@ void executor::calculate(const command& c) {
 /// A store that has no room for its value, of which the rest is skipped.
 void executor::refuse_value(const command& c) {
   static_cast<void>(no_room(c));
-  if (c.what == verb::meta_store)
+  if (c.what == verb::binary)
+    reply_binary(c, binary_status::no_memory);
+  else if (c.what == verb::meta_store)
     out_ << no_memory << "\r\n";
   else
     reply(c, no_memory);
@@ -201,7 +202,8 @@ void executor::erase(const command& c) {
   reply(c, hit ? "DELETED" : "NOT_FOUND");
 }
 
-void executor::meta_erase(const command& c) {
+/// As the flags of `md` say.
+executor::erased executor::erase_by(const command& c) {
   bool found = false;
   bool mismatch = false;
   const cache_changed changed = cache_.change(
@@ -224,17 +226,26 @@ void executor::meta_erase(const command& c) {
       [&](char* value, const cache_entry* now) {
         if (!c.has('x')) put(value, now->value);
       });
-  if (changed.outcome != cache_outcome::done) {
-    out_ << "SERVER_ERROR out of memory\r\n";
-    return;
-  }
+  if (changed.outcome != cache_outcome::done) return erased::no_memory;
   if (!found || mismatch)
     counters_.add(counted::delete_misses);
   else if (!c.has('I'))
     counters_.add(counted::delete_hits);
-  if (!found) return put_status(c, "NF");
-  if (mismatch) return put_status(c, "EX");
-  if (!c.quiet) put_status(c, "HD");
+  return !found ? erased::not_found : mismatch ? erased::exists : erased::done;
+}
+
+void executor::meta_erase(const command& c) {
+  switch (erase_by(c)) {
+    case erased::done:
+      if (!c.quiet) put_status(c, "HD");
+      return;
+    case erased::not_found:
+      return put_status(c, "NF");
+    case erased::exists:
+      return put_status(c, "EX");
+    case erased::no_memory:
+      out_ << "SERVER_ERROR out of memory\r\n";
+  }
 }
 
 /// What could not be stored leaves no older value.
