@@ -70,7 +70,7 @@ if(ESPALIER_BUILD_APPS)
     install(FILES apps/serve/espalier-cache.service DESTINATION lib/systemd/system)
   endif()
   # Only the command starts these, so they need not be in PATH.
-  foreach(target IN ITEMS espalier_measured_work espalier_serve espalier_simulate)
+  foreach(target IN ITEMS espalier_measured_work espalier_serve espalier_serve_tls espalier_simulate)
     if(TARGET ${target})
       install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
     endif()

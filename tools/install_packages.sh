@@ -8,7 +8,7 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-plotly libhwloc-dev libjemalloc-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libboost-dev libboost-context-dev libdw-dev libxxhash-dev
-  libevent-dev
+  libevent-dev libssl-dev
   binutils)
 peers=(libtbb-dev libcds-dev libabsl-dev libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4)
 test=(ccache clang-14 clang-19 clang-format-19 clang-tidy-19 g++-11 libc++-14-dev libc++abi-14-dev

@@ -30,13 +30,23 @@ constexpr int socket_kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 struct address {
   std::string host;  // empty: all
   int port;
+  security how;
 };
 
-/// host, host:port, [IPv6], [IPv6]:port, or an IPv6 address alone.
-address address_of(const std::string& item, int port) {
-  if (item.starts_with("proto[") || item.starts_with("tag[") || item.starts_with("notls:"))
-    throw usage_error(
-        fmt::format("-l {}: protocols, tags and TLS of a listener are not supported; name host:port", item));
+/// host, host:port, [IPv6], [IPv6]:port, or an IPv6 address alone; and how it is secured before it.
+address address_of(std::string item, int port, bool has_tls) {
+  security how = has_tls ? security::standard : security::none;
+  constexpr std::array<std::pair<std::string_view, security>, 3> prefixes{
+      {{"notls:", security::none}, {"btls:", security::without_peer}, {"mtls:", security::with_peer}}};
+  for (const auto& [prefix, named] : prefixes) {
+    if (!item.starts_with(prefix)) continue;
+    if (!has_tls) throw usage_error(fmt::format("-l {}: {} is for servers with -Z", item, prefix));
+    item.erase(0, prefix.size());
+    how = named;
+    break;
+  }
+  if (item.starts_with("proto[") || item.starts_with("tag["))
+    throw usage_error(fmt::format("-l {}: protocols and tags of a listener are not supported; name host:port", item));
   std::string host = item;
   std::string given;
   if (item.starts_with('[')) {
@@ -54,7 +64,7 @@ address address_of(const std::string& item, int port) {
     port = *number;
   }
   if (host == "*") host.clear();
-  return {host, port};
+  return {host, port, how};
 }
 
 std::vector<std::string> items_of(const std::string& list) {
@@ -100,10 +110,11 @@ listeners::listeners(const memcached::transport_settings& chosen) {
   if (chosen.port == 0) return;
   const int port = chosen.port == -1 ? 0 : chosen.port;
   const std::vector<std::string> items = items_of(chosen.listen);
-  if (items.empty()) bind_tcp("", port, chosen.backlog);
+  const bool has_tls = chosen.tls.is_on;
+  if (items.empty()) bind_tcp("", port, has_tls ? security::standard : security::none, chosen.backlog);
   for (const std::string& item : items) {
-    const auto [host, own_port] = address_of(item, port);
-    bind_tcp(host, own_port, chosen.backlog);
+    const auto [host, own_port, how] = address_of(item, port, has_tls);
+    bind_tcp(host, own_port, how, chosen.backlog);
   }
   if (descriptors_.empty()) throw usage_error(left_out_.front());
 }
@@ -116,7 +127,7 @@ listeners::~listeners() {
     unlink(path_.c_str());
 }
 
-void listeners::bind_tcp(const std::string& host, int port, unsigned backlog) {
+void listeners::bind_tcp(const std::string& host, int port, security how, unsigned backlog) {
   const std::string shown =
       host.empty() ? fmt::format("port {}", port) : fmt::format("{}, port {}", host, port);
   addrinfo wanted{};
@@ -139,7 +150,7 @@ void listeners::bind_tcp(const std::string& host, int port, unsigned backlog) {
       listens = true;
       continue;
     }
-    const int error = bind_one(*one, backlog);
+    const int error = bind_one(*one, how, backlog);
     if (error == 0) {
       listens = true;
       bound_.push_back(std::move(bytes));
@@ -159,7 +170,7 @@ void listeners::bind_tcp(const std::string& host, int port, unsigned backlog) {
   left_out_.push_back(fmt::format("cannot listen at {}: {}", shown, std::strerror(missing)));
 }
 
-int listeners::bind_one(const addrinfo& one, unsigned backlog) {
+int listeners::bind_one(const addrinfo& one, security how, unsigned backlog) {
   const int descriptor = socket(one.ai_family, socket_kind, one.ai_protocol);
   if (descriptor < 0) return errno;
   set_option(descriptor, SOL_SOCKET, SO_REUSEADDR);
@@ -173,6 +184,7 @@ int listeners::bind_one(const addrinfo& one, unsigned backlog) {
     close(descriptor);
     return why;
   }
+  securities_.push_back(how);
   descriptors_.push_back(descriptor);
   return 0;
 }
@@ -203,6 +215,7 @@ void listeners::bind_unix(const memcached::transport_settings& chosen) {
   }
   const int descriptor = socket(AF_UNIX, socket_kind, 0);
   if (descriptor < 0) throw usage_error(fmt::format("-s {}: {}", path, std::strerror(errno)));
+  securities_.push_back(security::none);
   descriptors_.push_back(descriptor);
   const mode_t before = umask(static_cast<mode_t>(~chosen.unix_mask & 0777U));
   const bool bound = bind(descriptor, address, sizeof(name)) == 0;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/serve/tls.hpp"
 #include "espalier/memcached/settings.hpp"
 
 namespace espalier::app::serving {
@@ -30,17 +31,20 @@ class listeners {
   [[nodiscard]] const std::vector<std::string>& left_out() const noexcept { return left_out_; }
 
   [[nodiscard]] const std::vector<int>& descriptors() const noexcept { return descriptors_; }
+  /// Of the descriptor at this place.
+  [[nodiscard]] security security_of(std::size_t index) const noexcept { return securities_[index]; }
 
   /// Writes the kind and port of each socket of TCP.
   void write_ports(const std::filesystem::path& file) const;
 
  private:
-  void bind_tcp(const std::string& host, int port, unsigned backlog);
+  void bind_tcp(const std::string& host, int port, security how, unsigned backlog);
   /// 0, or the error.
-  int bind_one(const addrinfo& one, unsigned backlog);
+  int bind_one(const addrinfo& one, security how, unsigned backlog);
   void bind_unix(const memcached::transport_settings& chosen);
 
   std::vector<int> descriptors_;
+  std::vector<security> securities_;
   std::vector<std::string> bound_;  // the addresses of TCP that were asked for
   std::vector<std::string> left_out_;
   std::string path_;

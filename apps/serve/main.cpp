@@ -38,6 +38,7 @@
 #include "apps/serve/options.hpp"
 #include "apps/serve/pid_file.hpp"
 #include "apps/serve/server.hpp"
+#include "apps/serve/tls.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/process.hpp"
 #include "espalier/io/text.hpp"
@@ -68,7 +69,41 @@ std::size_t bytes_of(const std::string& text) {
   return *number * unit;
 }
 
+/// A setting of TLS. False: it is not one.
+bool read_tls_setting(memcached::tls_settings& tls, const std::string& name, const std::string& value) {
+  const auto number = [&](unsigned least, unsigned most) {
+    const auto read = io::parse_whole<unsigned>(value);
+    if (!read || *read < least || *read > most)
+      throw usage_error(fmt::format("-o {}={}: it is a number from {} to {}", name, value, least, most));
+    return *read;
+  };
+  const std::array<std::pair<std::string_view, std::string*>, 4> texts{{{"ssl_chain_cert", &tls.chain},
+                                                                       {"ssl_key", &tls.key},
+                                                                       {"ssl_ca_cert", &tls.authorities},
+                                                                       {"ssl_ciphers", &tls.ciphers}}};
+  for (const auto& [known, to] : texts) {
+    if (name != known) continue;
+    // Read again later, when the folder may be another one.
+    *to = to == &tls.ciphers || value.empty() ? value : fs::absolute(value).string();
+    return true;
+  }
+  if (name == "ssl_verify_mode")
+    tls.verify_mode = number(0, 3);
+  else if (name == "ssl_min_version")
+    tls.least_version = number(0, 3);
+  else if (name == "ssl_keyformat")
+    tls.key_is_der = number(1, 2) == 2;
+  else if (name == "ssl_wbuf_size")
+    tls.write_buffer = number(1, 1U << 20U) * kibibyte;
+  else if (name == "ssl_session_cache")
+    tls.caches_sessions = true;
+  else
+    return false;
+  return true;
+}
+
 void read_extended(serve_options& o) {
+  o.transport.tls.is_on = o.tls;
   for (const std::string& item : o.extended) {
     const std::size_t equals = item.find('=');
     const std::string name = item.substr(0, equals);
@@ -77,6 +112,8 @@ void read_extended(serve_options& o) {
       const auto seconds = io::parse_whole<unsigned>(value);
       if (!seconds) throw usage_error(fmt::format("-o {}: it needs a number of seconds", item));
       o.transport.idle_timeout = *seconds;
+    } else if (read_tls_setting(o.transport.tls, name, value)) {
+      if (!o.tls) throw usage_error(fmt::format("-o {}: it has an effect with -Z alone", name));
     } else if (name != "maxconns_fast" && name != "no_maxconns_fast") {
       throw usage_error(fmt::format(
           "-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast are. Those of "
@@ -87,6 +124,9 @@ void read_extended(serve_options& o) {
 }
 
 void check_numbers(const serve_options& o) {
+  if (o.tls && o.transport.tls.chain.empty())
+    throw usage_error("-Z: name the server's certificate with -o ssl_chain_cert=FILE");
+  if (o.tls && o.transport.tls.key.empty()) throw usage_error("-Z: name the certificate's key with -o ssl_key=FILE");
   if (o.port < -1 || o.port > 65535)
     throw usage_error("-p is a port up to 65535, 0 for none, or -1 for any free one");
   if (o.udp_port != 0) throw usage_error("-U: UDP is not supported; leave it out, or give 0");
@@ -321,7 +361,8 @@ void drop_code_of_start() noexcept {
       nullptr);
 }
 
-int serve(serve_options o) {
+int serve(serve_options o, char** arguments) {
+  if (o.tls) serving::become_program_with_tls(arguments);
   read_extended(o);
   check_numbers(o);
   const cache_options memory = cache_of(o);
@@ -329,6 +370,8 @@ int serve(serve_options o) {
   allow_descriptors(o);
   const memcached::settings settings = settings_of(o);
   if (!settings.auth_file.empty()) static_cast<void>(users_of(settings.auth_file));
+  std::optional<serving::tls_context> tls;
+  if (o.tls) tls.emplace(o.transport.tls);
   const serving::listeners sockets(settings.transport);
   const signals_that_wait waiting;
   serving::pid_file process(o.pid_file);
@@ -352,10 +395,17 @@ int serve(serve_options o) {
   compare_memory(o);
   const std::string& user_file = settings.auth_file;
   if (!user_file.empty()) shared->set_users(users_of(user_file));
-  shared->reload = [&shared = *shared, &user_file] {
-    if (!user_file.empty()) shared.set_users(users_of(user_file));
+  const auto note_certificates = [&shared = *shared] {
+    // relaxed: a time to show
+    shared.certificates_read.store(shared.clock().now(), std::memory_order_relaxed);
   };
-  serving::server server(*shared, sockets);
+  note_certificates();
+  shared->reload = [&] {
+    if (tls) tls->reload();
+    note_certificates();
+    if (!user_file.empty()) shared->set_users(users_of(user_file));
+  };
+  serving::server server(*shared, sockets, tls ? &*tls : nullptr);
   if (detached) detached->is_ready(o.verbosity > 0);
   drop_code_of_start();
   waiting.let_through();
@@ -382,5 +432,5 @@ int main(int argc, char** argv) {
     });
     if (const int status = run_parser(parser, argc, argv); status != exit_done || !serves) return status;
   }
-  return run_reporting(name, [&] { return serve(options); });
+  return run_reporting(name, [&] { return serve(options, argv); });
 }

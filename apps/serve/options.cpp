@@ -17,8 +17,7 @@ struct refused_option {
   bool has_value;
   const char* why;
 };
-constexpr std::array<refused_option, 11> refused_options{{
-    {"-Z,--enable-ssl", false, "TLS is not supported; put a proxy that ends TLS before the server"},
+constexpr std::array<refused_option, 10> refused_options{{
     {"-e,--memory-file", true, "a cache that outlives the server is not supported"},
     {"-f,--slab-growth-factor", true,
      "entries are not divided into sizes, so there is no factor; leave it out"},
@@ -64,7 +63,12 @@ void declare(CLI::App& verb, serve_options& o) {
                           "Close connections that are idle for longer; 0: never");
   connections.add_list("-o,--extended", o.extended, "NAMES",
                        "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), "
-                       "no_maxconns_fast (at the limit connections wait)");
+                       "no_maxconns_fast (at the limit connections wait); for -Z ssl_chain_cert=FILE, ssl_key=FILE, "
+                       "ssl_ca_cert=FILE, ssl_verify_mode=0..3, ssl_ciphers=LIST, ssl_min_version=0..3, "
+                       "ssl_keyformat=1 or 2, ssl_session_cache");
+  connections.add_flag("-Z,--enable-ssl", o.tls,
+                       "Encrypt connections of TCP with TLS; notls: before an address of -l: but for that one; mtls: "
+                       "only for clients with a certificate; btls: without asking for one");
   option_group commands(verb, "Commands");
   commands.add_default("-B,--protocol", o.protocol, "NAME",
                        "ascii, binary, or auto: a connection's first byte decides");

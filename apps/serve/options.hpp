@@ -25,6 +25,7 @@ struct serve_options {
   std::vector<std::string> extended;
   std::string auth_file;
   bool sasl = false;
+  bool tls = false;
   bool shuts_down = false;
   bool no_versions = false;
   bool no_flush = false;

@@ -20,6 +20,7 @@
 #include <span>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,12 @@ class alarm_bell {
   event event_{};
 };
 
+/// A connection that was accepted.
+struct arrival {
+  int descriptor;
+  security how;
+};
+
 class worker;
 
 /// Bytes that were received and not used.
@@ -153,6 +160,8 @@ struct connection {
   session commands;
   input_buffer input;
   output replies;        // that could not be sent yet
+  std::unique_ptr<tls_stream> tls;  // null: the socket is read and written as it is
+  short waits_for = EV_READ;
   bool sends = false;    // waits until replies can be sent, and receives nothing
   bool ends = false;     // after the replies
   bool resumes = false;  // has commands to execute, and waits for its turn
@@ -165,9 +174,10 @@ struct connection {
 
 class worker {
  public:
-  worker(service& of, alarm_bell& acceptor)
+  worker(service& of, alarm_bell& acceptor, const tls_context* tls)
       : service_(of),
         acceptor_(acceptor),
+        tls_(tls),
         counters_(of.stats().add_thread()),
         batch_(of),
         base_(make_base()) {
@@ -185,14 +195,14 @@ class worker {
     bell_.ring();
     thread_.join();
     while (!connections_.empty()) close_connection(*connections_.back());
-    for (const int descriptor : arrived_) close(descriptor);
+    for (const arrival& one : arrived_) close(one.descriptor);
   }
 
   /// From the thread that accepts.
-  void take(int descriptor) {
+  void take(int descriptor, security how) {
     {
       const std::lock_guard held(mutex_);
-      arrived_.push_back(descriptor);
+      arrived_.push_back({descriptor, how});
     }
     bell_.ring();
   }
@@ -220,7 +230,11 @@ class worker {
       for (connection* const c : resumed_) {
         if (c == nullptr) continue;
         c->resumes = false;
-        execute(*c, c->input.content(), true);
+        // What TLS has received already no event tells of.
+        if (c->tls != nullptr && c->commands.next() == session::step::receive)
+          receive(*c);
+        else
+          execute(*c, c->input.content(), true);
       }
       resumed_.clear();
     }
@@ -228,29 +242,33 @@ class worker {
 
   void on_bell() {
     bell_.hear();
-    std::vector<int> arrived;
+    std::vector<arrival> arrived;
     {
       const std::lock_guard held(mutex_);
       arrived.swap(arrived_);
     }
-    for (const int descriptor : arrived) {
+    for (const arrival& one : arrived) {
       try {
-        open_connection(descriptor);
+        open_connection(one);
       } catch (const std::bad_alloc&) {
         counters_.add(counted::lacking_memory);
-        close(descriptor);
+        close(one.descriptor);
         left();
       }
     }
   }
 
-  void open_connection(int descriptor) {
-    auto made = std::make_unique<connection>(service_, *this, descriptor);
+  void open_connection(const arrival& one) {
+    auto made = std::make_unique<connection>(service_, *this, one.descriptor);
     connection& c = *made;
+    if (one.how != security::none) {
+      c.tls = tls_->accept(one.descriptor, one.how);
+      if (c.tls == nullptr) throw std::bad_alloc();
+    }
     resuming_.reserve(connections_.size() + 1);
     resumed_.reserve(connections_.size() + 1);
     note_time(c);
-    event_assign(&c.ready, base_.get(), descriptor, EV_READ | EV_PERSIST, on_ready, &c);
+    event_assign(&c.ready, base_.get(), one.descriptor, EV_READ | EV_PERSIST, on_ready, &c);
     {
       const std::lock_guard held(mutex_);
       c.position = connections_.size();
@@ -265,6 +283,7 @@ class worker {
   void close_connection(connection& c) {
     event_del(&c.ready);
     if (c.resumes) std::ranges::replace(resuming_, &c, static_cast<connection*>(nullptr));
+    c.tls.reset();
     close(c.descriptor);
     service_.buffered.fetch_sub(c.buffered, std::memory_order_relaxed);  // relaxed: a count
     {
@@ -300,7 +319,7 @@ class worker {
     if (!grows || now <= little || all <= service_.chosen().transport.buffers) return true;
     counters_.add(counted::lacking_buffers);
     constexpr std::string_view refusal = "SERVER_ERROR out of memory for the buffers of connections\r\n";
-    if (c.replies.empty()) {
+    if (c.replies.empty() && c.tls == nullptr) {
       [[maybe_unused]] const ssize_t sent =
           send(c.descriptor, refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
@@ -348,19 +367,35 @@ class worker {
   /// A large value, into the cache; and what comes after it, into the shared buffer.
   void receive_value(connection& c, std::span<char> to) {
     std::array<iovec, 2> parts{{{to.data(), to.size()}, {shared_.data(), shared_bytes}}};
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = parts.size();
-    const ssize_t got = recvmsg(c.descriptor, &message, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) return close_connection(c);
+    const ssize_t got = take_in(c, parts);
+    if (got <= 0) return nothing_came(c, got);
     const auto bytes = static_cast<std::size_t>(got);
     counters_.add(counted::bytes_read, bytes);
     note_time(c);
     const std::size_t of_value = std::min(bytes, to.size());
     c.commands.received(of_value);
     c.sent_large = true;
-    if (bytes != of_value) execute(c, {shared_.data(), bytes - of_value}, false);
+    if (bytes != of_value)
+      execute(c, {shared_.data(), bytes - of_value}, false);
+    else
+      read_on(c);
+  }
+
+  static ssize_t take_in(connection& c, std::span<iovec> parts) noexcept {
+    if (c.tls != nullptr) return c.tls->receive(parts);
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    return recvmsg(c.descriptor, &message, 0);
+  }
+  void nothing_came(connection& c, ssize_t got) {
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return wait_as_tls_does(c);
+    if (got < 0 && c.tls != nullptr) counters_.add(counted::tls_failures);
+    close_connection(c);
+  }
+  /// What TLS has received already waits for its turn.
+  void read_on(connection& c) {
+    if (c.tls != nullptr && c.tls->has_more()) resume_later(c);
   }
 
   void receive(connection& c) {
@@ -387,15 +422,16 @@ class worker {
       if (!may_buffer(c)) return;
       room = capacity - held;
     }
-    const ssize_t got = recv(c.descriptor, to, room, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) return close_connection(c);
+    iovec part{to, room};
+    const ssize_t got = c.tls == nullptr ? recv(c.descriptor, to, room, 0) : take_in(c, {&part, 1});
+    if (got <= 0) return nothing_came(c, got);
     const auto bytes = static_cast<std::size_t>(got);
     counters_.add(counted::bytes_read, bytes);
     note_time(c);
     if (shares) return execute(c, {shared_.data(), held + bytes}, false);
     c.input.received(bytes);
-    if (held + bytes >= wanted) execute(c, c.input.content(), true);
+    if (held + bytes >= wanted) return execute(c, c.input.content(), true);
+    read_on(c);
   }
 
   /// Executes the commands in the input, which is the connection's own, or the shared one.
@@ -427,11 +463,12 @@ class worker {
       out_.trim();
     }
     if (next == session::step::close) return close_connection(c);
-    if (next != session::step::receive && !c.input.empty()) resume_later(c);
+    if (next == session::step::receive || c.input.empty()) return read_on(c);
+    counters_.add(counted::yields);
+    resume_later(c);
   }
 
   void resume_later(connection& c) {
-    counters_.add(counted::yields);
     c.resumes = true;
     resuming_.push_back(&c);
   }
@@ -442,7 +479,8 @@ class worker {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = out.pending(parts.data(), parts.size());
-    const ssize_t sent = sendmsg(c.descriptor, &message, MSG_NOSIGNAL);
+    const ssize_t sent = c.tls == nullptr ? sendmsg(c.descriptor, &message, MSG_NOSIGNAL)
+                                          : c.tls->send({parts.data(), message.msg_iovlen});
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
     counters_.add(counted::bytes_written, static_cast<std::uint64_t>(sent));
     out.sent(static_cast<std::size_t>(sent));
@@ -450,21 +488,29 @@ class worker {
   }
 
   void wait_for(connection& c, short what) {
+    c.waits_for = what;
     event_del(&c.ready);
     event_assign(&c.ready, base_.get(), c.descriptor, static_cast<short>(what | EV_PERSIST), on_ready, &c);
     if (event_add(&c.ready, nullptr) != 0) close_connection(c);
   }
 
+  /// TLS may have to send before it can receive, and the other way round.
+  void wait_as_tls_does(connection& c) {
+    if (c.tls == nullptr) return;
+    const short what = c.tls->waits_to_send() ? EV_WRITE : EV_READ;
+    if (what != c.waits_for) wait_for(c, what);
+  }
+
   void wait_to_send(connection& c) {
     c.sends = true;
-    wait_for(c, EV_WRITE);
+    wait_for(c, c.tls == nullptr || c.tls->waits_to_send() ? EV_WRITE : EV_READ);
   }
 
   void go_on_sending(connection& c) {
     const std::size_t before = c.replies.size();
     if (!send_some(c, c.replies)) return close_connection(c);
     if (c.replies.size() != before) note_time(c);
-    if (!c.replies.empty()) return;
+    if (!c.replies.empty()) return wait_as_tls_does(c);
     if (c.ends) return close_connection(c);
     // The buffer may be used for the next replies.
     if (out_.capacity() < c.replies.capacity()) out_ = std::move(c.replies);
@@ -472,12 +518,18 @@ class worker {
     c.replies = output();
     c.sends = false;
     if (!may_buffer(c)) return;
-    if (!c.input.empty()) resume_later(c);
+    if (!c.input.empty()) {
+      counters_.add(counted::yields);
+      resume_later(c);
+    } else {
+      read_on(c);
+    }
     wait_for(c, EV_READ);
   }
 
   service& service_;
   alarm_bell& acceptor_;
+  const tls_context* tls_;
   counters& counters_;
   batch batch_;
   output out_;
@@ -490,7 +542,7 @@ class worker {
   std::atomic<bool> stops_{false};
 
   std::mutex mutex_;  // of the two below. This thread reads its connections without it
-  std::vector<int> arrived_;
+  std::vector<arrival> arrived_;
   std::vector<std::unique_ptr<connection>> connections_;
   std::thread thread_;
 };
@@ -514,7 +566,7 @@ class no_signals {
 }  // namespace
 
 struct server::state {
-  state(service& of, const listeners& at)
+  state(service& of, const listeners& at, const tls_context* tls)
       : service_(of), listeners_(at), counters_(of.stats().add_thread()), base_(make_base()) {
     bell_.add_to(
         base_.get(), [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_bell(); }, this);
@@ -544,7 +596,7 @@ struct server::state {
     event_add(&signals_[i], nullptr);
     const no_signals while_starting;
     for (unsigned thread = 0; thread < of.chosen().transport.threads; ++thread)
-      workers_.push_back(std::make_unique<worker>(of, bell_));
+      workers_.push_back(std::make_unique<worker>(of, bell_, tls));
     of.stop = [this] {
       ends_ = true;
       bell_.ring();
@@ -600,7 +652,13 @@ struct server::state {
     return service_.connections.load(std::memory_order_acquire) >= service_.chosen().transport.connections;
   }
 
+  [[nodiscard]] security security_of(int listener) const noexcept {
+    const auto& all = listeners_.descriptors();
+    return listeners_.security_of(static_cast<std::size_t>(std::ranges::find(all, listener) - all.begin()));
+  }
+
   void accept_from(int listener) {
+    const security how = security_of(listener);
     constexpr int at_most = 64;
     for (int i = 0; i < at_most; ++i) {
       if (is_full() && !service_.chosen().transport.rejects_at_limit) return pause_accepting();
@@ -618,13 +676,15 @@ struct server::state {
       if (is_full()) {
         counters_.add(counted::rejected);  // before the client can know
         constexpr std::string_view refusal = "ERROR Too many open connections\r\n";
-        [[maybe_unused]] const ssize_t sent = send(descriptor, refusal.data(), refusal.size(), MSG_NOSIGNAL);
+        if (how == security::none) {
+          [[maybe_unused]] const ssize_t sent = send(descriptor, refusal.data(), refusal.size(), MSG_NOSIGNAL);
+        }
         close(descriptor);
         continue;
       }
       service_.connections.fetch_add(1, std::memory_order_acq_rel);
       counters_.add(counted::accepted);
-      workers_[next_++ % workers_.size()]->take(descriptor);
+      workers_[next_++ % workers_.size()]->take(descriptor, how);
     }
   }
 
@@ -658,7 +718,8 @@ struct server::state {
   std::atomic<bool> ends_{false};
 };
 
-server::server(service& of, const listeners& at) : state_(std::make_unique<state>(of, at)) {}
+server::server(service& of, const listeners& at, const tls_context* tls)
+    : state_(std::make_unique<state>(of, at, tls)) {}
 server::~server() = default;
 void server::run() { state_->run(); }
 

@@ -13,7 +13,8 @@ using memcached::service;
 class server {
  public:
   /// Starts the threads. Throws std::system_error.
-  server(service& of, const listeners& at);
+  /// `tls` is for listeners that are secured, and may be null if there are none.
+  server(service& of, const listeners& at, const tls_context* tls);
   server(const server&) = delete;
   server& operator=(const server&) = delete;
   /// Ends the threads, and closes their connections.

@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import socket
+import ssl
 import stat
 import subprocess
 import time
@@ -370,7 +371,7 @@ class Serve(Case):
 
     def test_what_is_refused(self) -> None:
         self.refused_each("serve", table={
-            ("-U", "11211"): "UDP is not supported", ("-B", "http"): "ascii, binary or auto", ("-S",): "name the users", ("-S", "-Y", "x", "-B", "ascii"): "leave -B out", ("--enable-ssl",): "TLS", ("-Y", "none"): "cannot be read", ("-Y", "/dev/null"): "cannot be read, or is empty",
+            ("-U", "11211"): "UDP is not supported", ("-B", "http"): "ascii, binary or auto", ("-S",): "name the users", ("-S", "-Y", "x", "-B", "ascii"): "leave -B out", ("--enable-ssl",): "-Z: ", ("-l", "notls:127.0.0.1"): "servers with -Z", ("-o", "ssl_key=x"): "with -Z alone", ("-Y", "none"): "cannot be read", ("-Y", "/dev/null"): "cannot be read, or is empty",
             ("-e", "file"): "outlives", ("-f", "1.25"): "no factor", ("--slab-min-size=48",): "no least size",
             ("-L",): "transparent_hugepage", ("-k",): "locked memory", ("-r",): "ulimit -c", ("-X",): "cannot be disabled",
             ("-W",): "no watch command", ("-N", "2"): "dealt to threads", ("-o", "slab_reassign"): "no counterpart",
@@ -713,6 +714,79 @@ class Serve(Case):
             self.assertEqual(second.ask("set a 0 0 9\r\none other"), "STORED")
             second = self.client()
         self.assertEqual(first.ask("get a"), "END")
+        self.end(server)
+
+    def test_tls(self) -> None:
+        if not (pathlib.Path(COMMAND).parent.parent / "serve/espalier-serve-tls").exists() or not shutil.which("openssl"):
+            self.skipTest("there is no OpenSSL")
+        keys = {name: str(self.folder / name) for name in ("one.crt", "one.key", "two.crt", "two.key")}
+        for name in ("one", "two"):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                            "-keyout", keys[name + ".key"], "-out", keys[name + ".crt"]], check=True, capture_output=True)
+        chain, key = str(self.folder / "chain"), str(self.folder / "key")
+
+        def use(name: str) -> None:
+            shutil.copy(keys[name + ".crt"], chain)
+            shutil.copy(keys[name + ".key"], key)
+
+        use("one")
+        options = ("-t", "1", "-Z", "-o", f"ssl_chain_cert={chain},ssl_key={key}", "-o", f"ssl_ca_cert={keys['one.crt']}")
+        self.assertIn("ssl_ciphers", self.refused("serve", *options, "-o", "ssl_ciphers=none"))
+        self.assertIn("ssl_key", self.refused("serve", *options, "-o", f"ssl_key={keys['two.key']}"))
+        with socket.socket() as free, socket.socket() as other:
+            free.bind(("127.0.0.1", 0))
+            other.bind(("127.0.0.1", 0))
+            plain, strict = free.getsockname(), other.getsockname()
+        server = self.start(*options, "-l", f"127.0.0.1,notls:{plain[0]}:{plain[1]},mtls:{strict[0]}:{strict[1]}", tcp=True)
+        port = int(re.search(r"TCP INET: (\d+)", (self.folder / "ports").read_text()).group(1))
+
+        def secured(trusts: str = "one", to: tuple[str, int] = ("127.0.0.1", port), shows: str | None = None) -> Client:
+            context = ssl.create_default_context(cafile=keys[trusts + ".crt"])
+            context.check_hostname = False
+            if shows:
+                context.load_cert_chain(keys[shows + ".crt"], keys[shows + ".key"])
+            made = Client(to)
+            self.addCleanup(made.close)
+            made.replies.close()
+            made.socket = context.wrap_socket(made.socket)
+            made.replies = made.socket.makefile("rb")
+            return made
+
+        client = secured()
+        self.assertEqual(client.ask("set k 0 0 5\r\nvalue"), "STORED")
+        self.assertEqual(Client(plain).ask("get k", 3), "VALUE k 0 5\nvalue\nEND")
+        # More than the socket and a record hold, each way, and many commands in one record.
+        large = random.Random(1).randbytes(900_000)
+        for _ in range(3):
+            client.send(b"set large 0 0 %d\r\n%b\r\n" % (len(large), large) + b"mn\r\n" * 500)
+            self.assertEqual(client.replies.readline(), b"STORED\r\n")
+            self.assertEqual(client.replies.read(4 * 500), b"MN\r\n" * 500)
+        client.send(b"get large\r\n" * 10)
+        time.sleep(0.1)  # the replies fill the socket
+        for _ in range(10):
+            self.assertEqual(client.replies.readline(), b"VALUE large 0 900000\r\n")
+            self.assertEqual(client.replies.read(len(large) + 7), large + b"\r\nEND\r\n")
+        shown = client.stats("settings")
+        self.assertEqual((shown["ssl_enabled"], shown["ssl_chain_cert"]), ("yes", chain))
+        # What speaks no TLS, and what has no certificate where one is demanded.
+        junk = Client(("127.0.0.1", port))
+        junk.send("version\r\n" * 20)
+        while junk.replies.read(1000):  # an alert of TLS
+            pass
+        self.assertEqual(secured(to=strict, shows="one").ask("mn"), "MN")
+        with self.assertRaises((ssl.SSLError, ConnectionError)):
+            stranger = secured(to=strict)
+            if not stranger.ask("mn"):
+                raise ConnectionError
+        # New certificates are for new connections.
+        use("two")
+        self.assertEqual(client.ask("refresh_certs"), "OK")
+        self.assertEqual(secured("two").ask("mn"), "MN")
+        with self.assertRaises(ssl.SSLError):
+            secured("one")
+        pathlib.Path(key).write_text("")
+        self.assertRegex(client.ask("refresh_certs"), "^SERVER_ERROR -o ssl_key=.*")
+        self.assertEqual(secured("two").ask("mn"), "MN")
         self.end(server)
 
     def test_shutdown(self) -> None:

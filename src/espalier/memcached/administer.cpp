@@ -12,13 +12,12 @@ struct refused_command {
   std::string_view name;
   std::string_view reply;
 };
-constexpr std::array<refused_command, 8> refused_commands{{
+constexpr std::array<refused_command, 7> refused_commands{{
     {"slabs", "CLIENT_ERROR slabs is not supported: memory is not divided by sizes"},
     {"lru", "CLIENT_ERROR lru is not supported: there is no LRU to tune"},
     {"watch", "CLIENT_ERROR watch is not supported: there are no logs to watch"},
     {"extstore", "CLIENT_ERROR extstore is not supported: all entries are in memory"},
     {"cache_memlimit", "CLIENT_ERROR cache_memlimit is not supported: the limit is that of the start"},
-    {"refresh_certs", "CLIENT_ERROR refresh_certs is not supported: there is no TLS"},
     {"misbehave", "CLIENT_ERROR misbehave is not supported: it tests memcached's sandbox"},
     {"debugitem", "CLIENT_ERROR debugitem is not supported: it tests memcached's reference counts"},
 }};
@@ -79,6 +78,7 @@ struct administration {
       server.set_verbosity(std::min(level, highest));
       return "OK";
     }
+    if (first == "refresh_certs") return reload();
     if (first == "shutdown") return shut_down();
     if (first == "debugtime" && server.chosen().test_clock) return set_clock();
     if (first == "lru_crawler") return crawl();
@@ -146,6 +146,16 @@ struct administration {
     at.dumps_as = as_commands ? dump_format::commands : dump_format::properties;
     at.dump_place = 0;
     return {};
+  }
+
+  std::string_view reload() {
+    if (!server.chosen().transport.tls.is_on) return "CLIENT_ERROR refresh_certs: the server has no certificates";
+    try {
+      if (server.reload) server.reload();
+      return "OK";
+    } catch (const std::exception& wrong) {
+      return write("SERVER_ERROR ", std::string_view(wrong.what()), "\r\n");
+    }
   }
 
   std::string_view shut_down() {

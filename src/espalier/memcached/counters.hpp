@@ -43,8 +43,9 @@ enum class counted : std::uint8_t {
   paused_us,
   lacking_memory,
   lacking_buffers,
+  tls_failures,
 };
-inline constexpr std::size_t counted_kinds = static_cast<std::size_t>(counted::lacking_buffers) + 1;
+inline constexpr std::size_t counted_kinds = static_cast<std::size_t>(counted::tls_failures) + 1;
 using counts = std::array<std::uint64_t, counted_kinds>;
 
 /// What one thread counts. Others may read it.

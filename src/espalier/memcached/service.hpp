@@ -89,6 +89,7 @@ class service {
   // Shown by statistics.
   std::atomic<std::uint64_t> connections{0};
   std::atomic<bool> accepting{true};
+  std::atomic<std::uint32_t> certificates_read{0};  // the clock's second
   std::atomic<std::size_t> buffered{0};  // bytes of the buffers of connections
 
  private:

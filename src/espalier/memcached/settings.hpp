@@ -10,6 +10,20 @@ namespace espalier::memcached {
 /// of the line.
 inline constexpr std::string_view spoken_version = "1.6.45";
 
+/// Of connections that are encrypted.
+struct tls_settings {
+  bool is_on = false;
+  std::string chain;        ///< file of the server's certificate, and those above it
+  std::string key;          ///< file
+  std::string authorities;  ///< file of certificates that certify clients; empty: none
+  std::string ciphers;      ///< as OpenSSL names them; empty: its default
+  unsigned verify_mode = 0;  ///< 0: clients need no certificate; 1: one that is given is verified; 2: they need one; 3: as 1, once
+  unsigned least_version = 2;  ///< TLS 1.this
+  unsigned write_buffer = 16'384;  ///< only shown
+  bool key_is_der = false;
+  bool caches_sessions = false;
+};
+
 /// What carries the protocol. Commands only show it.
 struct transport_settings {
   unsigned threads = 4;
@@ -25,6 +39,7 @@ struct transport_settings {
   std::string unix_path;
   unsigned unix_mask = 0700;
   std::string protocol = "auto-negotiate";
+  tls_settings tls;
 };
 
 /// What commands obey.

@@ -137,6 +137,11 @@ void show_general(service& of, output& out) {
   row("store_too_large", counted::too_large);
   row("store_no_memory", counted::out_of_memory);
   if (of.chosen().transport.idle_timeout != 0) row("idle_kicks", counted::idle_kicks);
+  if (of.chosen().transport.tls.is_on) {
+    // relaxed: a time to show
+    row("time_since_server_cert_refresh", of.clock().now() - of.certificates_read.load(std::memory_order_relaxed));
+    row("ssl_handshake_errors", counted::tls_failures);
+  }
   // relaxed: a count
   row("read_buf_bytes", of.buffered.load(std::memory_order_relaxed));
   row("read_buf_oom", counted::lacking_buffers);
@@ -198,6 +203,18 @@ void show_settings(service& of, output& out) {
   row("hash_algorithm", "xxh3");
   row("idle_timeout", t.idle_timeout);
   row("client_flags_size", sizeof(cache_entry::flags));
+  const auto or_null = [](const std::string& text) { return text.empty() ? "NULL" : text; };
+  row("ssl_enabled", yes_or_no(t.tls.is_on));
+  row("ssl_chain_cert", or_null(t.tls.chain));
+  row("ssl_key", or_null(t.tls.key));
+  row("ssl_verify_mode", t.tls.verify_mode);
+  row("ssl_keyformat", t.tls.key_is_der ? 2 : 1);
+  row("ssl_ciphers", or_null(t.tls.ciphers));
+  row("ssl_ca_cert", or_null(t.tls.authorities));
+  row("ssl_wbuf_size", t.tls.write_buffer);
+  row("ssl_session_cache", yes_or_no(t.tls.caches_sessions));
+  row("ssl_kernel_tls", "no");
+  row("ssl_min_version", "tlsv1." + std::to_string(t.tls.least_version));
 }
 
 // Entries are not in classes by size: all are of class 1, whose pages are the segments.
