@@ -35,6 +35,7 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/option_checks.hpp"
 #include "apps/serve/listeners.hpp"
+#include "apps/serve/memory_file.hpp"
 #include "apps/serve/options.hpp"
 #include "apps/serve/pid_file.hpp"
 #include "apps/serve/server.hpp"
@@ -171,6 +172,7 @@ memcached::settings settings_of(const serve_options& o) {
   if (!mask || *mask > 0777) throw usage_error(fmt::format("-a {}: a mask is octal, up to 777", o.unix_mask));
   t.unix_mask = *mask;
   t.protocol = o.sasl ? "binary" : o.protocol == "auto" ? "auto-negotiate" : o.protocol;
+  if (!o.memory_file.empty()) s.memory_file = fs::absolute(o.memory_file);
   if (!o.auth_file.empty()) s.auth_file = fs::absolute(o.auth_file);
   s.versions = !o.no_versions;
   s.flushes = !o.no_flush;
@@ -405,11 +407,25 @@ int serve(serve_options o, char** arguments) {
     note_certificates();
     if (!user_file.empty()) shared->set_users(users_of(user_file));
   };
-  serving::server server(*shared, sockets, tls ? &*tls : nullptr);
+  std::optional<serving::memory_file> kept;
+  if (const std::string& file = settings.memory_file; !file.empty()) {
+    kept.emplace(file);
+    if (const std::string why = kept->load(*shared); !why.empty())
+      warn(fmt::format("-e {}: {}; the cache starts empty", file, why));
+  }
+  std::optional<serving::server> server;
+  server.emplace(*shared, sockets, tls ? &*tls : nullptr);
   if (detached) detached->is_ready(o.verbosity > 0);
   drop_code_of_start();
   waiting.let_through();
-  server.run();
+  const bool keeps_entries = server->run();
+  server.reset();
+  if (kept && keeps_entries) {
+    if (const std::string why = kept->save(*shared); !why.empty()) {
+      warn(fmt::format("-e {}: {}; the next cache starts empty", settings.memory_file, why));
+      return exit_failure;
+    }
+  }
   return exit_done;
 }
 

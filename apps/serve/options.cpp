@@ -17,8 +17,7 @@ struct refused_option {
   bool has_value;
   const char* why;
 };
-constexpr std::array<refused_option, 10> refused_options{{
-    {"-e,--memory-file", true, "a cache that outlives the server is not supported"},
+constexpr std::array<refused_option, 9> refused_options{{
     {"-f,--slab-growth-factor", true,
      "entries are not divided into sizes, so there is no factor; leave it out"},
     {"-n,--slab-min-size", true, "an entry takes what it needs, so there is no least size; leave it out"},
@@ -53,6 +52,8 @@ void declare(CLI::App& verb, serve_options& o) {
                      "The largest key with its value: 1k to 128m, at most half of the memory");
   memory.add_flag("-M,--disable-evictions", o.keeps_all,
                   "Refuse new entries when memory is full, instead of evicting");
+  memory.add("-e,--memory-file", o.memory_file, "FILE",
+             "Where SIGUSR1, which ends the server, leaves all entries for the next start; best in a tmpfs");
   option_group connections(verb, "Connections");
   connections.add_default("-t,--threads", o.transport.threads, "N", "Threads that serve");
   connections.add_default("-c,--conn-limit", o.transport.connections, "N",

@@ -21,6 +21,7 @@ struct serve_options {
   std::string unix_mask = "700";
   std::uint64_t memory_mb = 64;
   std::string largest_item = "1m";
+  std::string memory_file;
   bool keeps_all = false;
   std::vector<std::string> extended;
   std::string auth_file;

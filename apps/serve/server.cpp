@@ -584,12 +584,16 @@ struct server::state {
         &second_, base_.get(), -1, 0,
         [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->on_second(); }, this);
     std::size_t i = 0;
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
+    for (const int signal : {SIGINT, SIGTERM}) {
       event_assign(
           &signals_[i], base_.get(), signal, EV_SIGNAL | EV_PERSIST,
           [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->ends_ = true; }, this);
       event_add(&signals_[i++], nullptr);
     }
+    event_assign(
+        &signals_[i], base_.get(), SIGUSR1, EV_SIGNAL | EV_PERSIST,
+        [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->end_and_keep(); }, this);
+    event_add(&signals_[i++], nullptr);
     event_assign(
         &signals_[i], base_.get(), SIGHUP, EV_SIGNAL | EV_PERSIST,
         [](evutil_socket_t, short, void* self) { static_cast<state*>(self)->reload(); }, this);
@@ -599,6 +603,10 @@ struct server::state {
       workers_.push_back(std::make_unique<worker>(of, bell_, tls));
     of.stop = [this] {
       ends_ = true;
+      bell_.ring();
+    };
+    of.stop_and_keep = [this] {
+      end_and_keep();
       bell_.ring();
     };
     of.log = [](int connection, std::string_view line) {
@@ -619,16 +627,23 @@ struct server::state {
     event_del(&second_);
     for (event& signal : signals_) event_del(&signal);
     service_.stop = nullptr;
+    service_.stop_and_keep = nullptr;
     service_.log = nullptr;
     service_.list_connections = nullptr;
   }
 
-  void run() {
+  [[nodiscard]] bool run() {
     on_second();
     while (!ends_) event_base_loop(base_.get(), EVLOOP_ONCE);
+    return keeps_;
   }
 
  private:
+  void end_and_keep() noexcept {
+    keeps_ = true;
+    ends_ = true;
+  }
+
   void reload() {
     try {
       if (service_.reload) service_.reload();
@@ -716,11 +731,12 @@ struct server::state {
   std::size_t next_ = 0;
   std::chrono::steady_clock::time_point paused_at_;
   std::atomic<bool> ends_{false};
+  std::atomic<bool> keeps_{false};
 };
 
 server::server(service& of, const listeners& at, const tls_context* tls)
     : state_(std::make_unique<state>(of, at, tls)) {}
 server::~server() = default;
-void server::run() { state_->run(); }
+bool server::run() { return state_->run(); }
 
 }  // namespace espalier::app::serving

@@ -20,8 +20,9 @@ class server {
   /// Ends the threads, and closes their connections.
   ~server();
 
-  /// Returns after SIGINT, SIGTERM, SIGUSR1 or service::stop.
-  void run();
+  /// Returns after SIGINT, SIGTERM, SIGUSR1, service::stop or service::stop_and_keep. True: the entries are to be kept, as the
+  /// third and the last want it.
+  [[nodiscard]] bool run();
 
  private:
   struct state;

@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -916,6 +917,89 @@ TEST(ByteCache, WhatIsFreeCanBeUsedAgain) {
       ASSERT_LE(r.cache.statistics().used_bytes, mebibytes * mib + 64 * 1024);
     }
   }
+}
+
+TEST(ByteCache, EntriesGoOnInAnotherCache) {
+  timed old(4 * mib);
+  std::map<std::string, std::string> model;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    // Some are large.
+    model[key] = std::string(i % 50 == 0 ? 20'000U + static_cast<unsigned>(i) : static_cast<unsigned>(i) % 300, static_cast<char>('a' + i % 26));
+    old.store(key, model[key], {.flags = static_cast<std::uint32_t>(i % 3), .expires = i % 5 == 0 ? 200U : cache_entry::never});
+  }
+  for (int i = 0; i < 2000; i += 7) {
+    EXPECT_TRUE(old.erase("key" + std::to_string(i)));
+    model.erase("key" + std::to_string(i));
+  }
+  old.store("own", "version", {.version = 77});
+  old.amend("own", {.stale = true, .claimed = true});
+  old.store("ended", "x", {.expires = 101});
+  const auto entry_of = [](timed& of, std::string_view key) {
+    cache_entry seen;
+    EXPECT_TRUE(of.cache.get(key, [&](const cache_entry& e) { seen = e; }, byte_cache::access::peek)) << key;
+    seen.value = {};
+    return seen;
+  };
+  old.seconds = 170;
+  static_cast<void>(old.value("key1"));
+  std::map<std::string, cache_entry> seen;
+  for (const auto& [key, value] : model) seen[key] = entry_of(old, key);
+  seen["own"] = entry_of(old, "own");
+  model["own"] = "version";
+
+  timed next(8 * mib);
+  next.seconds = 170;
+  std::size_t moved = 0;
+  old.cache.drain([&](const kept_entry& kept) {
+    ++moved;
+    return next.cache.put_back(kept);
+  });
+  EXPECT_EQ(moved, model.size());
+  std::uint64_t last = 0;
+  for (const auto& [key, value] : model) {
+    const cache_entry now = entry_of(next, key);
+    const cache_entry& before = seen[key];
+    EXPECT_EQ(std::tie(now.version, now.flags, now.expires, now.accessed, now.fetched, now.stale, now.claimed),
+              std::tie(before.version, before.flags, before.expires, before.accessed, before.fetched, before.stale, before.claimed))
+        << key;
+    EXPECT_EQ(next.value(key), value);
+    last = std::max(last, now.version);
+  }
+  EXPECT_EQ(next.value("ended"), std::nullopt);
+  EXPECT_EQ(next.cache.statistics().entries, model.size());
+  EXPECT_GT(next.store("new", "x").version, last);
+  next.seconds = 200;
+  EXPECT_EQ(next.value("key5"), std::nullopt);
+}
+
+TEST(ByteCache, EntriesAreEvictedInTheSameOrderInAnotherCache) {
+  timed old(mib);
+  timed next(mib);
+  const std::string value(900, 'x');
+  for (int i = 0; i < 800; ++i) old.store("key" + std::to_string(i), value);
+  for (int times = 0; times < 4; ++times)
+    for (int i = 0; i < 100; ++i) static_cast<void>(old.value("key" + std::to_string(i)));
+  old.cache.drain([&](const kept_entry& kept) { return next.cache.put_back(kept); });
+  for (int i = 0; i < 600; ++i) next.store("new" + std::to_string(i), value);
+  int asked_for = 0;
+  int others = 0;
+  for (int i = 0; i < 800; ++i)
+    (i < 100 ? asked_for : others) += next.value("key" + std::to_string(i), byte_cache::access::peek) ? 1 : 0;
+  EXPECT_GT(asked_for, 90);
+  EXPECT_LT(others, 400);
+}
+
+TEST(ByteCache, AnEntryThatIsTooLargeOrHasNoRoomDoesNotComeBack) {
+  timed cache(mib, false);
+  const std::string large(mib / 2 + 1, 'x');
+  EXPECT_FALSE(cache.cache.put_back({.key = "k", .seen = {.value = large}, .order = 1}));
+  int came = 0;
+  while (came < 2000 && cache.cache.put_back({.key = "k" + std::to_string(came), .seen = {.value = std::string_view(large).substr(0, 1000)}, .order = 1}))
+    ++came;
+  EXPECT_GT(came, 800);
+  EXPECT_LT(came, 2000);
+  EXPECT_EQ(cache.cache.statistics().entries, static_cast<std::uint64_t>(came));
 }
 
 TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {

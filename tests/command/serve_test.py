@@ -372,7 +372,7 @@ class Serve(Case):
     def test_what_is_refused(self) -> None:
         self.refused_each("serve", table={
             ("-U", "11211"): "UDP is not supported", ("-B", "http"): "ascii, binary or auto", ("-S",): "name the users", ("-S", "-Y", "x", "-B", "ascii"): "leave -B out", ("--enable-ssl",): "-Z: ", ("-l", "notls:127.0.0.1"): "servers with -Z", ("-o", "ssl_key=x"): "with -Z alone", ("-Y", "none"): "cannot be read", ("-Y", "/dev/null"): "cannot be read, or is empty",
-            ("-e", "file"): "outlives", ("-f", "1.25"): "no factor", ("--slab-min-size=48",): "no least size",
+            ("-e", "."): "-e ", ("-e", "/dev/null"): "no file", ("-f", "1.25"): "no factor", ("--slab-min-size=48",): "no least size",
             ("-L",): "transparent_hugepage", ("-k",): "locked memory", ("-r",): "ulimit -c", ("-X",): "cannot be disabled",
             ("-W",): "no watch command", ("-N", "2"): "dealt to threads", ("-o", "slab_reassign"): "no counterpart",
             ("-o", "ext_path=/x:1G"): "ext_path", ("-o", "idle_timeout"): "number of seconds", ("-t", "0"): "-t is",
@@ -788,6 +788,73 @@ class Serve(Case):
         self.assertRegex(client.ask("refresh_certs"), "^SERVER_ERROR -o ssl_key=.*")
         self.assertEqual(secured("two").ask("mn"), "MN")
         self.end(server)
+
+    def test_a_restart_keeps_the_entries(self) -> None:
+        file = self.folder / "memory"
+        options = ("-e", "memory", "-m", "200", "-t", "1", "-A")
+        server = self.start(*options)
+        self.assertIn("another server has it", self.refused_start(*options))
+        client = self.client()
+        self.assertEqual(client.stats("settings")["memory_file"], str(file))
+        count = 20_000
+        client.send("".join(f"set key{i} {i} 0 {len(str(i))} noreply\r\n{i}\r\n" for i in range(count)))
+        large = random.Random(1).randbytes(700_000)
+        client.send(b"set large 0 0 %d\r\n%b\r\n" % (len(large), large))
+        self.assertEqual(client.replies.readline(), b"STORED\r\n")
+        for command in ("set short 0 1 1\r\n1", "set long 0 100 1\r\n2"):
+            self.assertEqual(client.ask(command), "STORED")
+        version = client.ask("gets key7", 3)
+        for end in (lambda: server.send_signal(signal.SIGUSR1), lambda: client.send("shutdown graceful\r\n")):
+            end()
+            self.assertEqual((server.wait(), server.stderr.read()), (0, ""))
+            self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
+            time.sleep(1.1)  # the second of the shortest has passed
+            server = self.start(*options)
+            self.assertEqual(file.stat().st_size, 0)
+            client = self.client()
+            client.send("".join(f"get key{i}\r\n" for i in range(count)))
+            for i in range(count):
+                lines = [client.replies.readline() for _ in range(3)]
+                self.assertEqual(lines, [b"VALUE key%d %d %d\r\n" % (i, i, len(str(i))), b"%d\r\n" % i, b"END\r\n"])
+            self.assertEqual(client.ask("gets key7", 3), version)
+            client.send("get large\r\n")
+            self.assertEqual(client.replies.readline(), b"VALUE large 0 700000\r\n")
+            self.assertEqual(client.replies.read(len(large) + 7), large + b"\r\nEND\r\n")
+            self.assertEqual(client.ask("get short"), "END")
+            left = int(client.ask("mg long t").split("t")[1])
+            self.assertTrue(0 < left < 100, left)
+        # It was for one start.
+        server.kill()
+        server.wait()
+        server = self.start(*options)
+        self.assertEqual(self.client().ask("get key1"), "END")
+        self.client().ask("set k 0 0 1\r\n1")
+        self.end(server, signal.SIGTERM)
+        self.assertEqual(file.stat().st_size, 0)
+
+        def begins_empty(content: bytes, why: str) -> None:
+            file.write_bytes(content)
+            server = self.start(*options)
+            self.assertEqual(self.client().ask("get k"), "END")
+            self.end(server, signal.SIGTERM, f"espalier serve: -e {file}: {why}; the cache starts empty\n")
+
+        server = self.start(*options)
+        self.client().ask("set k 0 0 1\r\n1")
+        self.end(server, signal.SIGUSR1)
+        whole = file.read_bytes()
+        begins_empty(whole[:20], "it is not whole")
+        begins_empty(whole[:-10], "it is not whole")
+        begins_empty(bytes(72) + whole[72:], "it was not closed, or has been read")
+        begins_empty(b"x" + whole[1:], "it is of no such server")
+        begins_empty(whole[:16] + b"9" + whole[17:], "it is of another version")
+        begins_empty(whole[:48] + whole[48:52][::-1] + whole[52:], "it is of another machine")
+        for at in (88, 112, 129):  # of the one record
+            begins_empty(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:], "it was changed")
+
+    def refused_start(self, *options: str) -> str:
+        done = subprocess.run([COMMAND, "serve", "-s", self.path + "2", *options], cwd=self.folder, text=True, capture_output=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stderr
 
     def test_shutdown(self) -> None:
         server = self.start("-A")

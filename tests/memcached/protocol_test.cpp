@@ -663,6 +663,26 @@ TEST(protocol, binary_commands_at_random_do_not_depend_on_how_they_are_cut) {
   }
 }
 
+TEST(protocol, a_clock_goes_on_where_another_one_was) {
+  const second_clock old;
+  const std::int64_t calendar = old.origin() + old.now();
+  second_clock later;
+  ASSERT_TRUE(later.go_on(calendar - 5000, 1000));  // 4000 seconds without a server
+  EXPECT_GE(later.now(), 5000U);
+  EXPECT_EQ(later.origin() + later.now(), calendar + (later.now() - 5000));
+  EXPECT_LT(later.uptime(), 4000U);
+  later.advance();
+  EXPECT_LT(later.now(), 9000U);
+  second_clock back;  // the calendar was set back meanwhile
+  ASSERT_TRUE(back.go_on(calendar + 5000, 1000));
+  EXPECT_EQ(back.now(), 1000U);
+  second_clock other;
+  const std::uint32_t before = other.now();
+  EXPECT_FALSE(other.go_on(0, 1000));
+  EXPECT_FALSE(other.go_on(calendar + 5000, 1));
+  EXPECT_EQ(other.now(), before);
+}
+
 TEST(protocol, a_flush_at_a_time_of_the_calendar_comes_a_second_before_it) {
   conversation c;
   const std::int64_t now = c.shared.clock().origin() + c.shared.clock().now();

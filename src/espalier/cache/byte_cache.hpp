@@ -215,6 +215,20 @@ class byte_cache {
   /// no longer. A segment to which another thread writes is left for the next call. A change that needs memory does this itself.
   void reclaim_ended(std::size_t segments = std::numeric_limits<std::size_t>::max()) noexcept;
 
+  // A cache that outlives its process: drain() in the old one, put_back() of each entry in the new one. One thread calls these
+  // while no other one uses the cache.
+
+  /// Calls visit(const kept_entry&) for each entry that has not ended, the oldest first, and returns its memory to the OS soon
+  /// after. A visitor that returns false ends it. The cache is of no more use then.
+  template <class Visitor>
+  void drain(Visitor&& visit) {
+    drain_to(address_of(visit), [](void* context, const kept_entry& entry) -> bool {
+      return (*static_cast<std::remove_reference_t<Visitor>*>(context))(entry);
+    });
+  }
+  /// Adds an entry, whose key is new; in the order in which they were drained, before any other change. False: there is no room, or it is too large.
+  bool put_back(const kept_entry& entry);
+
   /// The sums are exact while no thread changes anything.
   [[nodiscard]] cache_statistics statistics() const;
   [[nodiscard]] const cache_options& options() const noexcept;
@@ -257,6 +271,7 @@ class byte_cache {
   bool find(const hashed_key& key, access how, cache_entry& seen) noexcept;
   cache_changed apply(const hashed_key& key, const erased_change& change);
   [[nodiscard]] std::size_t buckets() const noexcept;
+  void drain_to(void* context, bool (*visit)(void*, const kept_entry&));
   bool each_of(std::size_t bucket, void* context, bool (*visit)(void*, std::string_view, const cache_entry&));
 
   epoch_domain domain_;

@@ -26,6 +26,15 @@ struct cache_entry {
   bool claimed = false;
 };
 
+/// An entry with what evictions know of it, on its way from one cache to the next.
+struct kept_entry {
+  std::string_view key;
+  cache_entry seen;
+  std::uint64_t order = 0;  ///< the cache's own version: seen.version, if no change has named one
+  unsigned frequency = 0;   ///< of gets, up to 3
+  bool is_proven = false;   ///< evicted after those that are not
+};
+
 /// What becomes of a key.
 struct cache_change {
   enum class kind : std::uint8_t {

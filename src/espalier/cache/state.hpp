@@ -73,6 +73,7 @@ struct byte_cache::state {
   epoch_domain& domain;
 
   caching::version_source versions{log.writer_groups()};
+  std::uint64_t versions_begin = 0;  // the highest one that was put back
   /// Entries of this version and before are gone; 0: none is.
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> flushed{0};
 
@@ -198,6 +199,10 @@ struct byte_cache::state {
     evicted.add(hash);
     unlink(e, f, hash, &guard);
   }
+
+  /// Visits what a segment, or a large entry's extent, has. False: no more is wanted.
+  bool visit_segment(std::uint32_t index, void* context, bool (*visit)(void*, const kept_entry&));
+  bool visit_large(std::uint32_t extent, queue in, void* context, bool (*visit)(void*, const kept_entry&));
 
   // What follows is under the mutex.
 

@@ -80,6 +80,12 @@ class version_source {
                                                        : all % entry::version_limit;
   }
 
+  /// What comes later is after this one. While no thread draws, and before the first one.
+  void begin_after(std::uint64_t version) noexcept {
+    blocks_.store(version / block + 1, std::memory_order_relaxed);
+    unused_.store((version / block + 1) * block, std::memory_order_relaxed);
+  }
+
   /// How many versions came. Exact while no thread draws.
   [[nodiscard]] std::uint64_t drawn() const noexcept {
     std::uint64_t left = unused_.load(std::memory_order_relaxed);

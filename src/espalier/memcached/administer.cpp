@@ -162,7 +162,10 @@ struct administration {
     if (!server.chosen().shuts_down) return "SERVER_ERROR: shutdown not enabled";
     if (words_given > 2 || (words_given == 2 && word[1] != "graceful"))
       return "CLIENT_ERROR invalid shutdown mode";
-    if (server.stop) server.stop();
+    if (words_given == 2 && server.stop_and_keep)
+      server.stop_and_keep();
+    else if (server.stop)
+      server.stop();
     return close();
   }
 

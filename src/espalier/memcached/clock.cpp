@@ -22,6 +22,18 @@ second_clock::second_clock() {
   origin_us_ = microseconds_of(CLOCK_MONOTONIC) - calendar % second_us - first * second_us;
 }
 
+bool second_clock::go_on(std::int64_t origin, std::uint32_t second) noexcept {
+  const std::int64_t calendar = origin_ + first;
+  const std::int64_t now = std::max<std::int64_t>(calendar - origin, second);
+  constexpr std::int64_t most = never / 2;  // there are as many to come
+  if (now < first || now > most) return false;
+  started_ = static_cast<std::uint32_t>(now);
+  origin_ = calendar - now;
+  origin_us_ -= (now - first) * second_us;
+  seconds_.store(started_, std::memory_order_relaxed);  // relaxed: seconds order nothing
+  return true;
+}
+
 std::uint64_t second_clock::advance() noexcept {
   const std::int64_t passed = microseconds_of(CLOCK_MONOTONIC) - origin_us_;
   // relaxed, all of it: seconds order nothing

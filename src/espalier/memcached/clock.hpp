@@ -21,7 +21,11 @@ class second_clock {
   }
   /// The calendar's time of second 0.
   [[nodiscard]] std::int64_t origin() const noexcept { return origin_; }
-  [[nodiscard]] std::uint32_t uptime() const noexcept { return now() - first; }
+  [[nodiscard]] std::uint32_t uptime() const noexcept { return now() - started_; }
+
+  /// Goes on where another clock was at this second, or at the calendar's time now if that is later. False, and nothing has
+  /// changed, if so many seconds do not fit. Before anything has read the clock.
+  [[nodiscard]] bool go_on(std::int64_t origin, std::uint32_t second) noexcept;
 
   /// Reads the machine's clock. Returns the microseconds until the next second begins.
   std::uint64_t advance() noexcept;
@@ -40,6 +44,7 @@ class second_clock {
   std::atomic<std::uint32_t> seconds_{first};
   std::atomic<std::uint32_t> moved_{0};
   std::atomic<bool> stands_{false};
+  std::uint32_t started_ = first;
   std::int64_t origin_;
   std::int64_t origin_us_;  // the monotonic clock's at second 0
 };

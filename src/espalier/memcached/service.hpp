@@ -80,7 +80,8 @@ class service {
   }
 
   // Set by the transport before commands run, if it has them.
-  std::function<void()> stop;  ///< what the command shutdown does
+  std::function<void()> stop;           ///< what the command shutdown does
+  std::function<void()> stop_and_keep;  ///< what shutdown graceful does, if it is there
   /// Reads again what the server was given in files. Throws std::exception that says what is wrong; nothing has changed then.
   std::function<void()> reload;
   std::function<void(output&)> list_connections;

@@ -47,6 +47,7 @@ struct settings {
   std::string version = "0.0.0";  ///< Espalier's own
   std::size_t replies_at_once = std::size_t{1}
                                 << 20U;  ///< bytes of replies that are sent before more are made
+  std::string memory_file;               ///< shown; empty: none
   std::string auth_file;                 ///< shown; the users are the service's. Empty: any connection may give commands
   bool versions = true;                  ///< of values, which gets shows and cas compares
   bool flushes = true;

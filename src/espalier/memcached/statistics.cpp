@@ -195,6 +195,7 @@ void show_settings(service& of, output& out) {
   row("cas_enabled", yes_or_no(s.versions));
   row("tcp_backlog", t.backlog);
   row("binding_protocol", t.protocol);
+  row("memory_file", s.memory_file.empty() ? "NULL" : s.memory_file);
   row("auth_enabled_sasl", yes_or_no(t.protocol == "binary" && !s.auth_file.empty()));
   row("auth_enabled_ascii", s.auth_file.empty() ? "no" : s.auth_file);
   row("item_size_max", of.cache().options().largest_entry);
