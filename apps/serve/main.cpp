@@ -103,6 +103,14 @@ bool read_tls_setting(memcached::tls_settings& tls, const std::string& name, con
   return true;
 }
 
+/// Whether a setting is one of memcached's slabs, LRUs, threads and hash table.
+bool tunes_memcached(std::string_view name) {
+  if (name.starts_with("no_")) name.remove_prefix(3);
+  constexpr std::array beginnings{"slab_", "lru_", "hash", "tail_repair_time", "temporary_ttl", "warm_", "hot_"};
+  return name == "modern" || name == "relaxed_privileges" || name == "inline_ascii_resp" || name == "track_sizes" ||
+         std::ranges::any_of(beginnings, [name](const char* begin) { return name.starts_with(begin); });
+}
+
 void read_extended(serve_options& o) {
   o.transport.tls.is_on = o.tls;
   for (const std::string& item : o.extended) {
@@ -115,10 +123,12 @@ void read_extended(serve_options& o) {
       o.transport.idle_timeout = *seconds;
     } else if (read_tls_setting(o.transport.tls, name, value)) {
       if (!o.tls) throw usage_error(fmt::format("-o {}: it has an effect with -Z alone", name));
+    } else if (tunes_memcached(name)) {
+      o.ignored.push_back("-o " + name);
     } else if (name != "maxconns_fast" && name != "no_maxconns_fast") {
       throw usage_error(fmt::format(
           "-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast are. Those of "
-          "memcached that tune slabs, LRUs, extstore and the proxy have no counterpart here",
+          "memcached for extstore and the proxy have no counterpart here",
           name));
     }
   }
@@ -375,6 +385,9 @@ int serve(serve_options o, char** arguments) {
   std::optional<serving::tls_context> tls;
   if (o.tls) tls.emplace(o.transport.tls);
   const serving::listeners sockets(settings.transport);
+  if (!o.ignored.empty())
+    warn(fmt::format("{}: no effect here, where there are no slabs, no LRUs and nothing to tune; leave it out",
+                     fmt::join(o.ignored, ", ")));
   const signals_that_wait waiting;
   serving::pid_file process(o.pid_file);
   for (const std::string& one : sockets.left_out()) warn(one);

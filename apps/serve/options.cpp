@@ -17,12 +17,7 @@ struct refused_option {
   bool has_value;
   const char* why;
 };
-constexpr std::array<refused_option, 9> refused_options{{
-    {"-f,--slab-growth-factor", true,
-     "entries are not divided into sizes, so there is no factor; leave it out"},
-    {"-n,--slab-min-size", true, "an entry takes what it needs, so there is no least size; leave it out"},
-    {"-L,--enable-largepages", false,
-     "the kernel decides on large pages: see transparent_hugepage; leave it out"},
+constexpr std::array<refused_option, 6> refused_options{{
     {"-k,--lock-memory", false,
      "locked memory is not supported; systemd's LimitMEMLOCK does not help either"},
     {"-r,--enable-coredumps", false,
@@ -32,6 +27,14 @@ constexpr std::array<refused_option, 9> refused_options{{
     {"-N,--napi-ids", true, "connections are dealt to threads in turn"},
     {"-i,--license", false, "the licence is in the file LICENSE"},
 }};
+
+/// Options that tune what this server does not have. Those of a memcached that has run for long may stay.
+struct ignored_option {
+  const char* names;
+  bool has_value;
+};
+constexpr std::array<ignored_option, 3> ignored_options{
+    {{"-f,--slab-growth-factor", true}, {"-n,--slab-min-size", true}, {"-L,--enable-largepages", false}}};
 
 }  // namespace
 
@@ -113,6 +116,13 @@ void declare(CLI::App& verb, serve_options& o) {
       verb.add_option_function<std::string>(one.names, [refuse](const std::string&) { refuse(); })->group("");
     else
       verb.add_flag_callback(one.names, refuse)->group("");
+  }
+  for (const ignored_option& one : ignored_options) {
+    const auto ignore = [&o, name = std::string(one.names, 2)] { o.ignored.push_back(name); };
+    if (one.has_value)
+      verb.add_option_function<std::string>(one.names, [ignore](const std::string&) { ignore(); })->group("");
+    else
+      verb.add_flag_callback(one.names, ignore)->group("");
   }
   verb.footer(
       "Examples:\n"

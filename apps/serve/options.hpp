@@ -36,6 +36,7 @@ struct serve_options {
   std::string user;
   std::string pid_file;
   int verbosity = 0;
+  std::vector<std::string> ignored;  ///< options that have no effect here
   bool test_clock = false;
 };
 

@@ -25,25 +25,13 @@ trap 'rm -rf "$work"' EXIT
 cp -r "$source/t" "$work/t"
 cc -O1 -w -o "$work/timedrun" "$source/timedrun.c"
 
-# Options that only concern memcached's inside are dropped.
+# There is no UDP.
 cat >"$work/memcached-debug" <<WRAPPER
 #!/usr/bin/env bash
 arguments=()
 while [[ \$# -gt 0 ]]; do
   case \$1 in
     -U) shift ;;
-    -o)
-      shift
-      kept=()
-      IFS=, read -ra items <<<"\$1"
-      for item in "\${items[@]}"; do
-        case \$item in
-          relaxed_privileges | slab_* | no_lru* | lru_* | modern | no_modern) ;;
-          *) kept+=("\$item") ;;
-        esac
-      done
-      [[ \${#kept[@]} == 0 ]] || arguments+=(-o "\$(IFS=,; echo "\${kept[*]}")")
-      ;;
     *) arguments+=("\$1") ;;
   esac
   shift
