@@ -54,14 +54,16 @@ void add_report_command(CLI::App& parser) {
 /// A verb that is a program of its own, espalier-VERB.
 struct separate_verb {
   std::string_view name;
+  std::string_view installed_in;
   const char* if_absent;
 };
 constexpr std::array separate_verbs{
-    separate_verb{"simulate",
+    separate_verb{"simulate", ESPALIER_PROGRAM_FOLDER,
                   "this program was installed or built without the simulator; build all targets, with "
                   "ESPALIER_SIMULATOR=ON and without sanitizers"},
 #ifdef ESPALIER_SERVES
-    separate_verb{"serve", "its program espalier-serve is missing; build or install it again"},
+    separate_verb{"serve", ESPALIER_COMMAND_FOLDER,
+                  "its program espalier-serve is missing; build or install it again"},
 #endif
 };
 
@@ -88,12 +90,11 @@ void add_separate_verb(CLI::App& parser, const char* name, const char* descripti
 }  // namespace
 
 std::filesystem::path program_of(std::string_view verb) {
+  const auto* const known = std::ranges::find(separate_verbs, verb, &separate_verb::name);
   const std::string file = fmt::format("espalier-{}", verb);
-  const auto program = find_companion(fmt::format("../{}/{}", verb, file),
-                                      fmt::format("{}/{}", ESPALIER_PROGRAM_FOLDER, file));
-  if (!program)
-    throw usage_error(fmt::format("{}: {}", verb,
-                                  std::ranges::find(separate_verbs, verb, &separate_verb::name)->if_absent));
+  const auto program =
+      find_companion(fmt::format("../{}/{}", verb, file), fmt::format("{}/{}", known->installed_in, file));
+  if (!program) throw usage_error(fmt::format("{}: {}", verb, known->if_absent));
   return *program;
 }
 

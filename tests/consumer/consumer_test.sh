@@ -248,7 +248,7 @@ if [[ -x $work/prefix/bin/espalier ]]; then
   fi
   if [[ -e $work/prefix/lib/systemd/system/espalier-cache.service ]]; then
     [[ $("$work/prefix/bin/espalier" serve -V) == 'espalier '* ]] || { echo "there is no installed server"; exit 1; }
-    [[ -x $work/prefix/libexec/espalier/espalier-serve ]] || { echo "the server is not where it belongs"; exit 1; }
+    [[ -x $work/prefix/bin/espalier-serve ]] || { echo "the server is not where it belongs"; exit 1; }
   fi
   for library in "$work"/prefix/lib*/libespalier-random.so "$work"/prefix/lib*/*/libespalier-random.so; do
     [[ -e $library ]] || continue
