@@ -22,8 +22,8 @@
 
 #include "apps/common/exit_status.hpp"
 
-// The file: a header, and blocks of records, each with the hash of its bytes. The header is written last, and is no more one
-// when its entries are read.
+// The file: a header, and blocks of records, each with the hash of its bytes. The header says that the file is whole when all is
+// written, and no longer when its entries are read.
 
 namespace espalier::app::serving {
 namespace {
@@ -36,7 +36,13 @@ struct header {
   std::int64_t origin = 0;   // the calendar's time of second 0
   std::uint64_t entries = 0;
 };
-constexpr std::string_view magic = "espalier cache 1";
+constexpr std::string_view whole = "espalier cache 1";
+constexpr std::string_view not_whole = "espalier cache 0";
+static_assert(whole.size() == sizeof(header::magic) && not_whole.size() == sizeof(header::magic));
+
+bool is(const header& h, std::string_view magic) noexcept {
+  return std::string_view(h.magic.data(), h.magic.size()) == magic;
+}
 
 struct block {
   std::uint64_t bytes = 0;  // 0: the last one
@@ -60,7 +66,9 @@ enum record_mark : std::uint8_t { fetched = 1, stale = 2, claimed = 4, proven = 
 
 constexpr std::size_t block_bytes = std::size_t{1} << 20U;
 
-std::uint64_t hash_of(const block& b, const char* from) noexcept { return XXH3_64bits_withSeed(from, b.bytes, b.bytes); }
+std::uint64_t hash_of(const block& b, const char* from) noexcept {
+  return XXH3_64bits_withSeed(from, b.bytes, b.bytes);
+}
 
 /// Writes or reads all of it. False: errno says why; it is 0 at the end of the file.
 template <class Move>
@@ -75,13 +83,16 @@ bool move_all(std::size_t bytes, Move move) {
   return true;
 }
 bool write_all(int to, const void* from, std::size_t bytes) {
-  return move_all(bytes, [&](std::size_t at, std::size_t left) { return write(to, static_cast<const char*>(from) + at, left); });
+  return move_all(bytes, [&](std::size_t at, std::size_t left) {
+    return write(to, static_cast<const char*>(from) + at, left);
+  });
 }
 bool read_all(int from, void* to, std::size_t bytes) {
-  return move_all(bytes, [&](std::size_t at, std::size_t left) { return read(from, static_cast<char*>(to) + at, left); });
+  return move_all(
+      bytes, [&](std::size_t at, std::size_t left) { return read(from, static_cast<char*>(to) + at, left); });
 }
 
-header header_for(const service& of) {
+header header_for(const service& of, std::string_view magic) {
   header h;
   std::copy_n(magic.data(), h.magic.size(), h.magic.data());
   const std::string& version = of.chosen().version;
@@ -105,8 +116,8 @@ class block_writer {
     r.accessed = e.accessed;
     r.key_bytes = static_cast<std::uint8_t>(kept.key.size());
     r.frequency = static_cast<std::uint8_t>(kept.frequency);
-    r.marks = static_cast<std::uint8_t>((e.fetched ? fetched : 0) | (e.stale ? stale : 0) | (e.claimed ? claimed : 0) |
-                                        (kept.is_proven ? proven : 0));
+    r.marks = static_cast<std::uint8_t>((e.fetched ? fetched : 0) | (e.stale ? stale : 0) |
+                                        (e.claimed ? claimed : 0) | (kept.is_proven ? proven : 0));
     append(&r, sizeof(r));
     append(kept.key.data(), kept.key.size());
     append(e.value.data(), e.value.size());
@@ -167,27 +178,32 @@ bool put_back(std::string_view bytes, byte_cache& into, std::uint32_t second) {
 memory_file::memory_file(const std::string& path)
     : path_(path), descriptor_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
   if (descriptor_ < 0) throw usage_error(fmt::format("-e {}: {}", path, std::strerror(errno)));
-  struct stat found{};
-  const bool is_file = fstat(descriptor_, &found) == 0 && S_ISREG(found.st_mode);
-  if (is_file && flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  const std::string why = [&] {
+    struct stat found{};
+    if (fstat(descriptor_, &found) != 0 || !S_ISREG(found.st_mode)) return "it is no file";
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) return "another server has it";
+    header h;
+    const ssize_t read = pread(descriptor_, &h, sizeof(h), 0);
+    const bool is_ours = read == 0 || (read == sizeof(h) && (is(h, whole) || is(h, not_whole)));
+    return is_ours ? "" : "it is a file of something else, and would be lost; name another one";
+  }();
+  if (why.empty()) return;
   close(descriptor_);
-  throw usage_error(fmt::format("-e {}: {}", path, is_file ? "another server has it" : "it is no file"));
+  throw usage_error(fmt::format("-e {}: {}", path, why));
 }
 
 memory_file::~memory_file() { close(descriptor_); }
 
 std::string memory_file::load(service& into) {
-  const header expected = header_for(into);
+  const header expected = header_for(into, whole);
   header h;
-  if (!read_all(descriptor_, &h, sizeof(h)))
-    return errno == 0 && lseek(descriptor_, 0, SEEK_END) == 0 ? "" : "it is not whole";
+  if (!read_all(descriptor_, &h, sizeof(h))) return errno == 0 ? "" : std::strerror(errno);
   // Not this file's any more, whatever comes.
-  constexpr std::array<char, sizeof(header)> nothing{};
-  if (pwrite(descriptor_, nothing.data(), nothing.size(), 0) != static_cast<ssize_t>(nothing.size()))
+  const header read_once = header_for(into, not_whole);
+  if (pwrite(descriptor_, &read_once, sizeof(read_once), 0) != static_cast<ssize_t>(sizeof(read_once)))
     return std::strerror(errno);
   const std::string why = [&]() -> std::string {
-    if (h.magic == std::array<char, 16>{}) return "it was not closed, or has been read";
-    if (h.magic != expected.magic) return "it is of no such server";
+    if (!is(h, whole)) return "it was not closed, or has been read";
     if (h.byte_order != expected.byte_order) return "it is of another machine";
     if (h.version != expected.version) return "it is of another version";
     if (!into.clock().go_on(h.origin, h.second)) return "its clock is not this one's";
@@ -195,15 +211,18 @@ std::string memory_file::load(service& into) {
     std::uint64_t read = sizeof(h);
     while (true) {
       block b;
-      if (!read_all(descriptor_, &b, sizeof(b)) || b.bytes > into.cache().options().memory_limit + 2 * block_bytes)
+      if (!read_all(descriptor_, &b, sizeof(b)) ||
+          b.bytes > into.cache().options().memory_limit + 2 * block_bytes)
         return "it is not whole";
       if (bytes.size() < b.bytes) bytes.resize(b.bytes);
-      if (!read_all(descriptor_, bytes.data(), b.bytes) || hash_of(b, bytes.data()) != b.hash) return "it was changed";
+      if (!read_all(descriptor_, bytes.data(), b.bytes) || hash_of(b, bytes.data()) != b.hash)
+        return "it was changed";
       if (b.bytes == 0) return {};
       if (!put_back({bytes.data(), b.bytes}, into.cache(), into.clock().now())) return "it was changed";
       read += sizeof(b) + b.bytes;
       // In a tmpfs, and elsewhere, the memory of what was read is free for the cache.
-      static_cast<void>(fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(read)));
+      static_cast<void>(
+          fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(read)));
     }
   }();
   if (!why.empty()) into.cache().flush();
@@ -212,8 +231,9 @@ std::string memory_file::load(service& into) {
 }
 
 std::string memory_file::save(service& from) {
-  header h;
-  if (ftruncate(descriptor_, 0) != 0 || lseek(descriptor_, 0, SEEK_SET) != 0 || !write_all(descriptor_, &h, sizeof(h)))
+  header h = header_for(from, not_whole);
+  if (ftruncate(descriptor_, 0) != 0 || lseek(descriptor_, 0, SEEK_SET) != 0 ||
+      !write_all(descriptor_, &h, sizeof(h)))
     return std::strerror(errno);
   from.tick();
   std::optional<int> failed;
@@ -224,7 +244,7 @@ std::string memory_file::save(service& from) {
   });
   if (!failed && !writer.finish()) failed = errno;
   if (!failed) {
-    h = header_for(from);
+    h = header_for(from, whole);
     h.second = from.clock().now();
     h.origin = from.clock().origin();
     h.entries = writer.entries();

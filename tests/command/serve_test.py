@@ -841,10 +841,12 @@ class Serve(Case):
         self.client().ask("set k 0 0 1\r\n1")
         self.end(server, signal.SIGUSR1)
         whole = file.read_bytes()
-        begins_empty(whole[:20], "it is not whole")
         begins_empty(whole[:-10], "it is not whole")
-        begins_empty(bytes(72) + whole[72:], "it was not closed, or has been read")
-        begins_empty(b"x" + whole[1:], "it is of no such server")
+        begins_empty(b"espalier cache 0" + whole[16:], "it was not closed, or has been read")
+        for other in (whole[:20], bytes(72) + whole[72:], b"x" + whole[1:], b"a letter\n"):
+            file.write_bytes(other)
+            self.assertIn("it is a file of something else", self.refused_start(*options))
+            self.assertEqual(file.read_bytes(), other)
         begins_empty(whole[:16] + b"9" + whole[17:], "it is of another version")
         begins_empty(whole[:48] + whole[48:52][::-1] + whole[52:], "it is of another machine")
         for at in (88, 112, 129):  # of the one record
