@@ -240,7 +240,7 @@ void executor::binary_statistics(const command& c) {
   reply_text(c, {}, {});
 }
 
-/// SASL, of which there is the mechanism PLAIN: a name for whom to act, which is ignored, the user and the password, with
+/// SASL, of which there is the mechanism PLAIN: a name to act for, which is ignored, the user and the password, with
 /// zeros between.
 void executor::binary_log_in(const command& c) {
   constexpr std::string_view mechanism = "PLAIN";
