@@ -1,6 +1,7 @@
 #include "espalier/reclaim/retired_list.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace espalier {
@@ -59,6 +60,7 @@ void retired_list::recover_in_child(bool lost) noexcept {
   sealed_last_ = nullptr;
   sealed_count_ = 0;
   if (lost) {
+    room_ = 0;
     current_ = nullptr;
     spares_ = nullptr;
   } else {
@@ -80,9 +82,8 @@ std::size_t retired_list::bytes() noexcept {
   return sum;
 }
 
-bool retired_list::reserve(std::size_t n) {
-  const bool has_sealed =
-      current_frees_ >= bag::heavy_bytes && seal_if_heavy();  // written by this thread alone
+bool retired_list::reserve_more(std::size_t n) {
+  const bool has_sealed = current_frees_ >= bag::heavy_bytes && seal_if_heavy();
   const lock_guard hold(lock_);
   if (current_ == nullptr) [[unlikely]]
     current_ = fresh_bag();
@@ -94,6 +95,7 @@ bool retired_list::reserve(std::size_t n) {
     spares_ = fresh;
     room += fresh->capacity;
   }
+  room_ = static_cast<std::uint32_t>(std::min<std::size_t>(room, std::numeric_limits<std::uint32_t>::max()));
   return has_sealed;
 }
 
@@ -133,6 +135,7 @@ bool retired_list::retire(const retired& entry, std::size_t bytes, std::uint64_t
   // relaxed: `retired_` changes only under the lock.
   retired_.store(retired_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   b.add(entry);
+  --room_;
   current_frees_ += static_cast<std::uint32_t>(std::min(bytes, bag::heavy_bytes));
   return is_due || (b.count % bag::many == 0 && b.is_large());
 }

@@ -36,7 +36,11 @@ class alignas(hw::cache_line_bytes) retired_list {
 
   /// Room for n retirements, whatever n is. It stays reserved if they do not come. Throws std::bad_alloc. Returns whether it has
   /// sealed a bag, of which the caller then tries to reclaim some.
-  [[nodiscard]] bool reserve(std::size_t n);
+  [[nodiscard]] bool reserve(std::size_t n) {
+    if (n <= room_ && current_frees_ < bag::heavy_bytes) [[likely]]
+      return false;
+    return reserve_more(n);
+  }
   /// After a reserve(). Returns whether the caller is to try to reclaim some: a bag was sealed. `bytes`: what the entry's
   /// reclamation frees, about. Later stamps of a thread are never smaller.
   [[nodiscard]] bool retire(const retired& entry, std::size_t bytes, std::uint64_t stamp) noexcept;
@@ -116,6 +120,7 @@ class alignas(hw::cache_line_bytes) retired_list {
     bag(hw::page_run own, std::size_t bytes) noexcept;
   };
 
+  [[nodiscard]] bool reserve_more(std::size_t n);
   [[nodiscard]] bag* fresh_bag() const { return bag::make(sealed_count_ >= bag::many); }
   [[nodiscard]] bool seal_if_heavy();
   void seal() noexcept;
@@ -123,14 +128,18 @@ class alignas(hw::cache_line_bytes) retired_list {
 
   // Under `lock_`, so that other threads can take over what an ended one left.
   ttas_lock lock_;
-  std::uint32_t current_frees_ = 0;  // bytes, about
+  std::uint32_t current_frees_ = 0;  // bytes, about. Only the list's thread uses it
   bag* current_ = nullptr;
   bag* sealed_first_ = nullptr;
   bag* sealed_last_ = nullptr;
   std::uint32_t sealed_count_ = 0;
+  // For so many retirements at least. Only the list's thread uses it, and writes it with the lock. Other threads empty the current bag,
+  // and add spare ones: that makes more room.
+  std::uint32_t room_ = 0;
   bag* spares_ = nullptr;  // empty, linked
   std::atomic<std::uint64_t> retired_{0};
   std::atomic<std::uint64_t> reclaimed_{0};
 };
+static_assert(sizeof(retired_list) == hw::cache_line_bytes);
 
 }  // namespace espalier
