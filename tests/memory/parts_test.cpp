@@ -9,12 +9,15 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <map>
 #include <new>
+#include <optional>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -319,6 +322,36 @@ TEST(page_blocks, go_back_to_the_system_at_once_and_with_their_source) {
     for (const std::size_t i : {1U, 2U, 3U, 5U, 6U, 7U, 8U}) EXPECT_TRUE(is_mapped(blocks[i]));
   }
   for (void* const b : blocks) EXPECT_FALSE(is_mapped(b));
+}
+
+/// The flags of the kernel's mapping that has an address (proc_pid_smaps(5)): "hg" for huge pages, "nh" for none.
+std::string flags_of_mapping(const void* memory) {
+  std::ifstream mappings("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(mappings, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2)
+      inside = begin <= address(memory) && address(memory) < end;
+    if (inside && line.starts_with("VmFlags:")) return line + ' ';
+  }
+  return "";
+}
+
+TEST(page_blocks, are_in_huge_pages_where_they_fill_some) {
+  if (hw::transparent_huge_pages() == "unavailable") GTEST_SKIP() << "this kernel has no huge pages";
+  const std::size_t large = 2 * hw::huge_page_size() + 1000;
+  page_blocks ordinary(2 * hw::huge_page_size());
+  page_blocks huge(2 * hw::huge_page_size(), std::nullopt, true);
+  const auto flag = [](const void* memory, const char* which) {
+    return flags_of_mapping(memory).find(which) != std::string::npos;
+  };
+  EXPECT_FALSE(flag(ordinary.allocate(large, 64), " hg "));
+  EXPECT_FALSE(flag(huge.allocate(1000, 64), " hg "));
+  const auto* const block = static_cast<const std::byte*>(huge.allocate(large, 64));
+  EXPECT_TRUE(flag(block, " hg "));
+  EXPECT_TRUE(flag(block + large - 3000, " hg "));
+  EXPECT_TRUE(flag(block + large - 1, " nh "));
 }
 
 TEST(page_blocks, refuse_what_cannot_be) {

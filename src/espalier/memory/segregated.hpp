@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <new>
+#include <optional>
 #include <string_view>
 
 #include "espalier/hw/cache_line.hpp"
@@ -23,7 +24,7 @@ namespace espalier {
 /// One arena for each role of one map: no page, no line and no cache set is shared with blocks of another
 /// kind (the remedy of ATC 2018, section 4.3, as a placement of its own rather than a use of jemalloc's
 /// arenas). Blocks up to 2 MiB follow each other at the strides of size_class, in huge pages where the system provides
-/// them; a larger block has pages of its own, and costs a system call. All memory returns to the OS when the map is
+/// them; a larger block has pages of its own, huge ones likewise, and costs a system call. All memory returns to the OS when the map is
 /// destroyed, blocks in use included.
 ///
 /// The first block of a map comes from the heap if it has 1 to 4 KiB: for the leaf of a small map alone no arenas are
@@ -107,7 +108,7 @@ class segregated {
   using slab_group = std::array<made_once<slab>, together>;
   struct arenas {
     std::array<made_once<slab_group>, memory_role_count * groups_of_role> slabs;
-    page_blocks large{2 * size_class::largest};
+    page_blocks large{2 * size_class::largest, std::nullopt, true};
   };
   struct place {
     std::size_t held;

@@ -29,12 +29,18 @@ void* page_blocks::allocate(std::size_t bytes, std::size_t align, std::size_t of
   if (bytes > std::numeric_limits<std::size_t>::max() / 2 - begin - front_align_) throw std::bad_alloc();
   hw::page_options options;
   options.numa_node = numa_node_;
+  options.huge = huge_ && bytes >= hw::huge_page_size();
   hw::page_run pages = hw::map_pages(begin + bytes + front_align_, options);
   // The bytes before that line and behind the block are never touched.
   const auto address = std::bit_cast<std::uintptr_t>(pages.data());
   std::byte* const place = pages.data() + (-address & (front_align_ - 1));
   const std::size_t held = size_class::round_up(bytes, hw::cache_line_bytes);
   const std::size_t reserved = hw::whole_pages(begin + held);
+  // The end of the block shares a huge page with nothing: it has ordinary ones.
+  if (options.huge) {
+    const auto whole = (begin + held) & ~(hw::huge_page_size() - 1);
+    pages.refuse_huge(static_cast<std::size_t>(place - pages.data()) + whole);
+  }
   auto* const fresh =
       ::new (place + hw::cache_line_bytes) header{std::move(pages), held, reserved, nullptr, nullptr};
 

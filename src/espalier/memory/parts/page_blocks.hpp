@@ -27,9 +27,10 @@ namespace espalier {
 class page_blocks {
  public:
   /// front_align: a power of two, of at least a page. With a NUMA node (the operating system's index), pages
-  /// are bound to it as far as the system allows.
-  explicit page_blocks(std::size_t front_align, std::optional<unsigned> numa_node = std::nullopt) noexcept
-      : front_align_(front_align), numa_node_(numa_node) {}
+  /// are bound to it as far as the system allows. With `huge`, the kernel is advised to back what fills huge pages with those.
+  explicit page_blocks(std::size_t front_align, std::optional<unsigned> numa_node = std::nullopt,
+                       bool huge = false) noexcept
+      : front_align_(front_align), numa_node_(numa_node), huge_(huge) {}
   page_blocks(const page_blocks&) = delete;
   page_blocks& operator=(const page_blocks&) = delete;
   /// Returns every page to the OS, blocks in use included.
@@ -65,6 +66,7 @@ class page_blocks {
 
   const std::size_t front_align_;
   const std::optional<unsigned> numa_node_;
+  const bool huge_;
   mutable ttas_lock lock_;
   header* blocks_ = nullptr;
   memory_usage usage_;
