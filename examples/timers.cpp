@@ -10,7 +10,7 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <espalier/queue/shavit_lotan_queue.hpp>
+#include <espalier/queue/heap_queue.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,7 +20,7 @@ namespace {
 using time_point = std::uint64_t;
 /// Linearizable: a timer that was set before another is not passed by.
 template <class Task>
-using timer_queue = espalier::shavit_lotan_queue<time_point, Task, espalier::queue_order::linearizable>;
+using timer_queue = espalier::heap_queue<time_point, Task>;
 
 /// Calls run(time, task) for the timers that are due. Only one thread calls it: so the timer that it pops is due if the one
 /// that it has looked at is.

@@ -16,6 +16,7 @@
 #include "espalier/delegation/partitioned_queue.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/memory/shared_heap.hpp"
+#include "espalier/queue/heap_queue.hpp"
 #include "espalier/queue/shavit_lotan_queue.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/model.hpp"
@@ -190,6 +191,7 @@ template <class Queue>
 class queues : public ::testing::Test {};
 using kinds =
     ::testing::Types<queue_of<queue_order::quiescently_consistent>, queue_of<queue_order::linearizable>,
+                     heap_queue<int, text, map_traits::with_placement<shared_heap>, order>,
                      partitioned_queue<queue_of<queue_order::linearizable>, by_parity>>;
 TYPED_TEST_SUITE_P(queues);
 

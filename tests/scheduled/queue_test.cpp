@@ -12,6 +12,7 @@
 
 #include "espalier/delegation/partitioned_queue.hpp"
 #include "espalier/delegation/partitions.hpp"
+#include "espalier/queue/heap_queue.hpp"
 #include "espalier/queue/shavit_lotan_queue.hpp"
 #include "scheduled/expect.hpp"
 #include "scheduled/scenes.hpp"
@@ -29,6 +30,7 @@ template <queue_order Order>
 using queue_of = shavit_lotan_queue<number, number, Order, traits, std::less<number>, levels_of<2>>;
 using linearizable = queue_of<queue_order::linearizable>;
 using quiescent = queue_of<queue_order::quiescently_consistent>;
+using heap = heap_queue<number, number, map_traits::with_placement<traced_heap>>;
 /// Of two partitions one has the keys 10, 30 and 15, the other one 20 and 5.
 struct by_tens {
   [[nodiscard]] static std::uint64_t number(sim::number key) noexcept { return key; }
@@ -200,6 +202,9 @@ ESPALIER_SCENE(queue_quiescent, small_beside_paused_pops, 1000) {
   small_beside_paused_pops(queue_with<quiescent>(s, {10, 20}), s);
 }
 
+ESPALIER_SCENE(queue_heap, small_beside_paused_pops, 300) {
+  small_beside_paused_pops(queue_with<heap>(s, {10, 20}), s);
+}
 ESPALIER_SCENE(queue_partitioned, small_beside_paused_pops, 300) {
   small_beside_paused_pops(queue_with<partitioned>(s, {10, 20}), s);
 }
@@ -218,6 +223,7 @@ void equal_keys(scene& s) {
 }
 ESPALIER_SCENE(queue_linearizable, equal_keys, 1000) { equal_keys<linearizable>(s); }
 ESPALIER_SCENE(queue_quiescent, equal_keys, 1000) { equal_keys<quiescent>(s); }
+ESPALIER_SCENE(queue_heap, equal_keys, 300) { equal_keys<heap>(s); }
 ESPALIER_SCENE(queue_partitioned, equal_keys, 200) { equal_keys<partitioned>(s); }
 
 template <class Queue>
@@ -229,6 +235,7 @@ ESPALIER_SCENE(queue_linearizable, more_pops_than_elements, 1000) {
   more_pops_than_elements<linearizable>(s);
 }
 ESPALIER_SCENE(queue_quiescent, more_pops_than_elements, 1000) { more_pops_than_elements<quiescent>(s); }
+ESPALIER_SCENE(queue_heap, more_pops_than_elements, 300) { more_pops_than_elements<heap>(s); }
 ESPALIER_SCENE(queue_partitioned, more_pops_than_elements, 200) { more_pops_than_elements<partitioned>(s); }
 
 /// Both pops find 20. The one that comes too late has to take 30, in the other partition, though 40 is where 20 was.
@@ -255,6 +262,7 @@ void looks_beside_pops(scene& s) {
 }
 ESPALIER_SCENE(queue_linearizable, looks_beside_pops, 1000) { looks_beside_pops<linearizable>(s); }
 ESPALIER_SCENE(queue_quiescent, looks_beside_pops, 1000) { looks_beside_pops<quiescent>(s); }
+ESPALIER_SCENE(queue_heap, looks_beside_pops, 1000) { looks_beside_pops<heap>(s); }
 /// Waiting threads run in turn, so every call would be beside a pop.
 ESPALIER_SCENE(queue_partitioned, looks_beside_pushes, 300) {
   auto& queue = queue_with<partitioned>(s, {10, 20});
@@ -293,6 +301,41 @@ ESPALIER_SCENE(queue_linearizable, linked_without_a_stamp, 6000) {
   s.thread("pushes", [&queue] {
     queue.push(5, 1);
     queue.push(30, 2);
+  });
+}
+
+/// Two threads that only look see the smallest element change in one order.
+ESPALIER_SCENE(queue_heap, looks_of_two_threads, 500) {
+  auto& queue = queue_with<heap>(s, {20});
+  s.thread("pushes and pops", [&queue] {
+    queue.push(10, 1);
+    queue.pop();
+  });
+  for (const char* const name : {"looks", "looks too"}) {
+    s.thread(name, [&queue] {
+      queue.find_min();
+      queue.find_min();
+    });
+  }
+}
+
+/// One thread, and as many pushes as there are numbers: equal keys come in the order of their pushes.
+ESPALIER_SCENE(queue_heap, numbers_begin_again, 1) {
+  using queue_of_few =
+      heap_queue<number, number, map_traits::with_placement<traced_heap>, std::less<number>, std::uint8_t>;
+  auto& queue = s.make<queue_of_few>();
+  s.thread("pushes and pops", [&queue] {
+    number pushed = 0;
+    for (; pushed < 20; ++pushed) queue.push(1, pushed);
+    for (number popped = 0; popped < 260; ++popped, ++pushed) {
+      const auto e = queue.try_pop_min();
+      require(e && e->value == popped, "equal keys come in another order");
+      queue.push(1, pushed);
+    }
+  });
+  s.at_end([&queue] {
+    const char* const wrong = queue.check_invariants();
+    require(wrong == nullptr, wrong == nullptr ? "" : wrong);
   });
 }
 
