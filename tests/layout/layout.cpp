@@ -45,6 +45,7 @@ constexpr known_node known_nodes[] = {
     {"lazy_list", 32, 0},
     {"optik_list", 32, 0},
     {"rlu_list", 32, 0},
+    {"rlu_tree", 40, 0},
     {"masstree", 320, 0},  // a border node, and an interior one as well
     {"masstree@narrow", 128, 0},
     {"htm_masstree", 320, 0},

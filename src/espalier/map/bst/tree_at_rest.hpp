@@ -28,6 +28,15 @@ template <class Edge>
   return espalier::to_pointer(edge.load(std::memory_order_acquire));  // order (1): to_pointer, acquire
 }
 
+/// What has a node's key and edges.
+template <class Node>
+[[nodiscard]] auto& fields_of(Node& n) noexcept {
+  if constexpr (requires { n.fields(); })
+    return n.fields();
+  else
+    return n;
+}
+
 /// Calls visit for every node, parents before children.
 template <class Node, class Visit>
 void visit_all(const Node* top, Visit&& visit) {
@@ -37,7 +46,7 @@ void visit_all(const Node* top, Visit&& visit) {
     const Node* const n = open.back();
     open.pop_back();
     visit(*n);
-    for (const auto& edge : n->child) {
+    for (const auto& edge : fields_of(*n).child) {
       if (const Node* const next = to_pointer(edge)) open.push_back(next);
     }
   }
@@ -48,19 +57,21 @@ void visit_all(const Node* top, Visit&& visit) {
 template <class Node, class Destroy>
 void destroy_internal(Node* top, Destroy&& destroy) noexcept {
   while (top != nullptr) {
-    if (Node* const left = to_pointer(top->child[0])) {
-      using edge_word = std::remove_cvref_t<decltype(top->child[0])>;
+    auto& edges = fields_of(*top).child;
+    if (Node* const left = to_pointer(edges[0])) {
+      auto& edges_of_left = fields_of(*left).child;
+      using edge_word = std::remove_cvref_t<decltype(edges[0])>;
       if constexpr (requires { typename edge_word::value_type; }) {
         // relaxed: no other thread uses the tree
-        top->child[0].store(left->child[1].load(std::memory_order_relaxed), std::memory_order_relaxed);
-        left->child[1].store(typename edge_word::value_type(top), std::memory_order_relaxed);
+        edges[0].store(edges_of_left[1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+        edges_of_left[1].store(typename edge_word::value_type(top), std::memory_order_relaxed);
       } else {
-        top->child[0] = left->child[1];
-        left->child[1] = edge_word(top);
+        edges[0] = edges_of_left[1];
+        edges_of_left[1] = edge_word(top);
       }
       top = left;
     } else {
-      Node* const right = to_pointer(top->child[1]);
+      Node* const right = to_pointer(edges[1]);
       destroy(top);
       top = right;
     }
@@ -102,10 +113,11 @@ template <class Compare, class Node, class CheckNode>
   std::vector<open_node> open;
   if (top != nullptr) open.push_back({top, nullptr, nullptr});
   const auto key_of = [](const Node& n) {
-    if constexpr (requires { n.key.load(); })
-      return n.key.load(std::memory_order_acquire);  // order (2): key_of, acquire
+    const auto& key = fields_of(n).key;
+    if constexpr (requires { key.load(); })
+      return key.load(std::memory_order_acquire);  // order (2): key_of, acquire
     else
-      return n.key;
+      return key;
   };
   while (!open.empty()) {
     const auto [n, low, high] = open.back();
@@ -113,8 +125,8 @@ template <class Compare, class Node, class CheckNode>
     if (const char* wrong = check_node(*n)) return wrong;
     if (low != nullptr && !less(key_of(*low), key_of(*n))) return "a key lies right of one not smaller";
     if (high != nullptr && !less(key_of(*n), key_of(*high))) return "a key lies left of one not larger";
-    if (const Node* const left = to_pointer(n->child[0])) open.push_back({left, low, n});
-    if (const Node* const right = to_pointer(n->child[1])) open.push_back({right, n, high});
+    if (const Node* const left = to_pointer(fields_of(*n).child[0])) open.push_back({left, low, n});
+    if (const Node* const right = to_pointer(fields_of(*n).child[1])) open.push_back({right, n, high});
   }
   return nullptr;
 }

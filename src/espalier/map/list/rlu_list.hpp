@@ -3,94 +3,87 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
-#include "espalier/hw/cache_line.hpp"
 #include "espalier/map/list/list_map.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
-#include "espalier/map/node_store.hpp"
+#include "espalier/map/node_layout.hpp"
+#include "espalier/map/rlu_map.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/reclaim/reclaimer_concept.hpp"
+#include "espalier/memory/placement_concept.hpp"
 #include "espalier/reclaim/rlu.hpp"
-#include "espalier/sync/backoff.hpp"
 
 // rlu_list: ordered list by read-log-update.
 // Matveev, Shavit, Felber and Marlier, "Read-Log-Update: A Lightweight Synchronization Mechanism for Concurrent Programming",
 // SOSP 2015.
 //
-// Essence. Every operation is a section of an rlu_domain (reclaim/rlu.hpp): it reads the list as it was at one moment. An update
-// locks the node before its key, an erase its own node too, and changes copies of them. Its commit shows all of them at one moment,
-// and waits for the sections that began before. An update that comes to a locked node begins again: that is all that a conflict
-// means to a caller.
-//
-// A node that an update locks has not changed since its section began: a commit in between would have waited for this section
-// before it unlocked the node. So there is nothing to validate.
+// Essence. map/rlu_map.hpp has all that does not depend on the structure. An insert locks the node before its key, an erase its own
+// node too.
 //
 // Deviations from the paper:
 //  1. No sentinel keys: the head is an object without a key, and the end is null.
 //  2. An insert locks one node, not two. The erase of the node behind locks the same one.
-//  3. Scans are one section for each 64 entries: the visitor may call the map, and a section in which it did would wait for itself.
 //
 // Invariants, where no commit is in progress: keys increase along the list.
-//
-// Progress. find, contains and scan never wait and never retry. Updates block one another, and wait for sections in progress: one
-// that stops for ever stops them.
-//
-// Reclamation: at once. Where an erase has committed, each section that began before has ended, and later ones read the copy of the
-// node before. So the erase has the only pointer to the node. RLU is the reclaimer of the list: the traits' one has nothing to do,
-// and the store has `unprotected` instead. The same holds for the cell of a value that was replaced.
-//
-// Linearization points: the time of the commit (rlu_domain::take_time) of an update that changes something; the begin of the section
-// of all others; a scan at the begin for each batch of 64 entries.
 //
 // Orderings: those of reclaim/rlu.hpp. No field is atomic.
 
 namespace espalier {
 
-/// The default policies.
-using rlu_list_traits =
-    basic_map_traits<segregated, unused_policy, unused_policy, unused_policy, unused_policy>;
+namespace rlu_list_parts {
+
+template <class Key, class Word>
+struct node;
+
+template <class Key, class Word>
+struct fields {
+  node<Key, Word>* next{};
+  Word value{};
+};
+
+template <class Key, class Word>
+struct unaligned_node : rlu_domain<fields<Key, Word>>::object {
+  Key key;
+  unaligned_node(const Key& k, const fields<Key, Word>& f) noexcept
+      : rlu_domain<fields<Key, Word>>::object(f), key(k) {}
+};
+
+template <class Key, class Word>
+struct alignas(compact_layout::node_align(sizeof(unaligned_node<Key, Word>),
+                                          alignof(unaligned_node<Key, Word>))) node
+    : unaligned_node<Key, Word> {
+  using unaligned_node<Key, Word>::unaligned_node;
+};
+
+}  // namespace rlu_list_parts
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class rlu_list : public stored_map<rlu_list<Key, Value, Traits, Compare>, Key, Value, Compare,
-                                   node_store<typename completed_traits<
-                                       Traits, rlu_list_traits>::template with_reclaimer<unprotected>>> {
-  using store =
-      node_store<typename completed_traits<Traits, rlu_list_traits>::template with_reclaimer<unprotected>>;
-  using base = stored_map<rlu_list, Key, Value, Compare, store>;
+class rlu_list : public rlu_map<rlu_list<Key, Value, Traits, Compare>, Key, Value,
+                                completed_traits<Traits, rlu_traits>, Compare, rlu_list_parts::fields> {
+  using base =
+      rlu_map<rlu_list, Key, Value, completed_traits<Traits, rlu_traits>, Compare, rlu_list_parts::fields>;
   friend base;
+  using base::head_;
   using base::less;
+  using base::rlu_;
   using base::store_;
   using typename base::contract;
   friend contract;
-  using holder = value_holder<store, Value>;
+  using typename base::fields;
+  using typename base::holder;
+  using typename base::object;
+  using typename base::section;
+  using typename base::store;
   using batch = entry_batch<Key, Value>;
-
-  struct node;
-  struct fields {
-    node* next{};
-    typename holder::word value{};
-  };
-  using domain_type = rlu_domain<fields>;
-  using object = typename domain_type::object;
-  using section = typename domain_type::section;
-  struct node_fields : object {
-    Key key;
-    node_fields(const Key& k, node* next, typename holder::word v) noexcept : object({next, v}), key(k) {}
-  };
-  struct alignas(compact_layout::node_align(sizeof(node_fields), alignof(node_fields))) node : node_fields {
-    using node_fields::node_fields;
-  };
+  using node = rlu_list_parts::node<Key, typename holder::word>;
 
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
                     sizeof(node) == 32,
                 "the layout of a node, on which the measured figures rest, has changed");
 
  public:
-  using traits_type = completed_traits<Traits, rlu_list_traits>;
   using typename base::guard_type;
 
   /// The same map with other entries, another order or other policies.
@@ -120,7 +113,8 @@ class rlu_list : public stored_map<rlu_list<Key, Value, Traits, Compare>, Key, V
   /// No other thread may use the map any more.
   ~rlu_list() {
     if constexpr (store::template must_visit<node>() || holder::must_visit()) {
-      for (node* n = head_.fields().next; n != nullptr;) destroy(store_, std::exchange(n, n->fields().next));
+      for (node* n = head_.fields().next; n != nullptr;)
+        base::destroy(store_, std::exchange(n, n->fields().next));
     }
   }
 
@@ -149,80 +143,10 @@ class rlu_list : public stored_map<rlu_list<Key, Value, Traits, Compare>, Key, V
   }
 
  private:
-  [[nodiscard]] std::size_t bytes_of_threads() const noexcept { return rlu_.bytes(); }
-
   struct place {
     object* before;
     node* at;  // the first node whose key is not smaller; null at the end
   };
-
-  /// The node of an insert in progress, and the value's word.
-  struct new_node {
-    explicit new_node(store& s) noexcept : word(s), made(s, memory_role::node) {}
-    typename holder::pending word;
-    unpublished<store, node> made;
-  };
-
-  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
-    const section now(rlu_);
-    const place at = seek(now, key);
-    if (!found(at, key)) return std::nullopt;
-    return holder::read(now.read(*at.at).value);
-  }
-
-  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
-    const section now(rlu_);
-    return found(seek(now, key), key);
-  }
-
-  bool do_insert(guard_type&, const Key& key, const Value& value) {
-    new_node fresh(store_);
-    section now(rlu_);
-    for (backoff pause;; wait(now, pause)) {
-      const place at = seek(now, key);
-      if (found(at, key)) return false;
-      if (link(now, at, fresh, key, value)) return true;
-    }
-  }
-
-  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
-    new_node fresh(store_);
-    section now(rlu_);
-    for (backoff pause;; wait(now, pause)) {
-      const place at = seek(now, key);
-      const bool present = found(at, key);
-      if (present ? assign(guard, now, at, fresh, value) : link(now, at, fresh, key, value)) return !present;
-    }
-  }
-
-  bool do_erase(guard_type& guard, const Key& key) {
-    section now(rlu_);
-    for (backoff pause;; wait(now, pause)) {
-      const place at = seek(now, key);
-      if (!found(at, key)) return false;
-      if (unlink(guard, now, at)) return true;
-    }
-  }
-
-  template <class Function>
-  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
-    new_node fresh(store_);
-    section now(rlu_);
-    for (backoff pause;; wait(now, pause), fresh.word.reset()) {
-      const place at = seek(now, key);
-      std::optional<Value> before;
-      if (found(at, key)) before.emplace(holder::read(now.read(*at.at).value));
-      std::optional<Value> after = f(before);
-      bool done = true;
-      if (before && after)
-        done = assign(guard, now, at, fresh, std::move(*after));
-      else if (after)
-        done = link(now, at, fresh, key, std::move(*after));
-      else if (before)
-        done = unlink(guard, now, at);
-      if (done) return before;
-    }
-  }
 
   /// Copies up to 64 entries at a time in a section; the visitor may call the map.
   template <class Bound, class Visit>
@@ -237,11 +161,6 @@ class rlu_list : public stored_map<rlu_list<Key, Value, Traits, Compare>, Key, V
         [&](const node& n) -> typename holder::view { return holder::read(now.read(n).value); });
   }
 
-  /// After a conflict. No commit waits for this thread meanwhile.
-  static void wait(section& now, backoff& pause) noexcept {
-    now.abort([&pause] { pause.wait(); });
-  }
-
   [[nodiscard]] place seek(const section& now, const Key& key) const {
     place at{&head_, now.read(head_).next};
     while (at.at != nullptr && less(at.at->key, key)) at = {at.at, now.read(*at.at).next};
@@ -251,35 +170,10 @@ class rlu_list : public stored_map<rlu_list<Key, Value, Traits, Compare>, Key, V
     return at.at != nullptr && !less(key, at.at->key);
   }
 
-  // The changes. False, with nothing changed, if another update has locked a node.
-
-  template <class Source>
-  bool link(section& now, const place& at, new_node& fresh, const Key& key, Source&& value) {
-    const auto word = fresh.word.get(std::forward<Source>(value));
-    if (fresh.made.get() == nullptr)
-      fresh.made.emplace(at.before == &head_ ? nullptr : at.before, key, at.at, word);
-    else
-      fresh.made.get()->fields() = {at.at, word};
-    fields* const before = now.try_write(*at.before);
-    if (before == nullptr) return false;
-    before->next = fresh.made.get();
-    now.commit();  // LP: insert(true)
-    fresh.made.release();
-    fresh.word.release();
-    return true;
+  [[nodiscard]] static fields fields_at(const place& at, const Key&, typename holder::word word) noexcept {
+    return {at.at, word};
   }
-
-  template <class Source>
-  bool assign(guard_type& guard, section& now, const place& at, new_node& fresh, Source&& value) {
-    const auto word = fresh.word.get(std::forward<Source>(value));
-    fields* const own = now.try_write(*at.at);
-    if (own == nullptr) return false;
-    const auto old = std::exchange(own->value, word);
-    now.commit();  // LP: insert_or_assign(false)
-    fresh.word.release();
-    holder::retire(store_, guard, old);
-    return true;
-  }
+  [[nodiscard]] static node*& edge(fields& before, const place&) noexcept { return before.next; }
 
   bool unlink(guard_type& guard, section& now, const place& at) noexcept {
     fields* const before = now.try_write(*at.before);
@@ -291,15 +185,6 @@ class rlu_list : public stored_map<rlu_list<Key, Value, Traits, Compare>, Key, V
     base::retire_node(guard, at.at);
     return true;
   }
-
-  /// Frees a node that no thread can reach, with its cell.
-  static void destroy(store& owner, node* n) noexcept {
-    holder::discard(owner, n->fields().value);
-    owner.destroy(memory_role::node, n);
-  }
-
-  alignas(hw::false_sharing_bytes) mutable object head_{fields{}};
-  mutable domain_type rlu_;
 };
 
 }  // namespace espalier
