@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -44,13 +45,13 @@
 //     a pop frees, the next push takes.
 //  3. All comparisons, and the copy of the value, come before the first change, because they may throw.
 //  4. A copy of the smallest element lies apart, twice. An update writes the copy that is not current, and then makes it the current
-//     one. A look reads the current one, and again where that was replaced twice meanwhile. It waits for no update.
+//     one. A look reads the current one, and again where another one has become current meanwhile. It waits for no update.
 //
 // Invariants, where the lock is free: no entry comes before its parent, by key and number; the indices of the entries and of those
 // behind them, up to the capacity, are a permutation; the current copy is of the first entry.
 //
 // Progress. push and pops are blocking. empty() is lock-free, and so is try_find_min() where it reads the copy (shows_elements):
-// it repeats only where two updates have come between. Other values try_find_min() copies under the lock.
+// it repeats only where an update has come between. Other values try_find_min() copies under the lock.
 //
 // Reclamation: none is needed. What the lock protects is read under the lock alone. Copies of values, and the comparator, run under
 // the lock, unless an element is read from the copy: they may not call the queue.
@@ -74,6 +75,7 @@ template <class Key, class Value, class Traits = map_traits, class Compare = std
           std::unsigned_integral Number = std::uint32_t>
 class heap_queue {
   static_assert(std::is_trivially_copyable_v<Key>, "keys move while the heap changes: a move may not throw");
+  static_assert(std::is_default_constructible_v<Key>, "the unused end of the array has keys, too");
   static_assert(std::is_nothrow_destructible_v<Value>);
 
   using store =
@@ -308,6 +310,10 @@ class heap_queue {
   std::optional<value_type> pop(const IsWithin& is_within) {
     const lock_guard hold(lock_);
     if (size_ == 0 || !is_within(root_->key)) return std::nullopt;
+    return take_first();
+  }
+  /// With the lock held. A function of its own, whose result is not moved: a move might throw when the element is gone.
+  std::optional<value_type> take_first() {
     Value* const value = value_at(root_->slot);
     hw::request_to_write(value);
     const std::size_t end = size_ - 1;
