@@ -68,7 +68,7 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
   }
   [[nodiscard]] static word value_in(std::uint64_t w) noexcept {
     word value;
-    std::memcpy(&value, &w, sizeof(value));
+    std::memcpy(static_cast<void*>(&value), &w, sizeof(value));
     return value;
   }
 
