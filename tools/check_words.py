@@ -17,7 +17,8 @@ import tokenize
 from collections.abc import Callable, Iterator
 
 # Files, and folders with all below them.
-PLACES = ("*.md", "docs", "src", "preload", "sim", "apps", "bench", "examples", "report/README.md", "tests/mutants")
+PLACES = ("*.md", "docs", "src", "preload", "sim", "apps", "bench", "examples", "integrations",
+          "report/README.md", "tests/mutants")
 
 # Where only names are checked.
 NAME_PLACES = ("tests",)

@@ -1,0 +1,508 @@
+#include "espalier_memtable.hpp"
+
+#include <gtest/gtest.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/options.h>
+#include <rocksdb/write_batch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "versions.hpp"
+
+// The memtable inside a database, against std::map, with RocksDB's skip list as the control that shows what the model
+// expects; its versions of a key by themselves; and the memtable without a database, for what RocksDB hides.
+
+namespace {
+
+namespace rdb = rocksdb;
+
+/// Shorter keys first: an order that is not that of the bytes.
+class by_length final : public rdb::Comparator {
+ public:
+  [[nodiscard]] const char* Name() const override { return "by_length"; }
+  [[nodiscard]] int Compare(const rdb::Slice& a, const rdb::Slice& b) const override {
+    return a.size() != b.size() ? (a.size() < b.size() ? -1 : 1) : a.compare(b);
+  }
+  void FindShortestSeparator(std::string*, const rdb::Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+const rdb::Comparator* order_by_length() {
+  static const by_length order;
+  return &order;
+}
+
+struct variant {
+  const char* name;
+  const rdb::Comparator* order;
+  bool is_skip_list = false;
+};
+void PrintTo(const variant& v, std::ostream* to) { *to << v.name; }
+
+const variant variants[] = {{"skip_list", rdb::BytewiseComparator(), true},
+                            {"bytes", rdb::BytewiseComparator()},
+                            {"bytes_reversed", rdb::ReverseBytewiseComparator()},
+                            {"by_length", order_by_length()}};
+
+/// A database in memory.
+class database {
+ public:
+  explicit database(const variant& v) : env_(rdb::NewMemEnv(rdb::Env::Default())) {
+    options.create_if_missing = true;
+    options.env = env_.get();
+    options.comparator = v.order;
+    options.allow_concurrent_memtable_write = true;
+    if (v.is_skip_list)
+      options.memtable_factory = std::make_shared<rdb::SkipListFactory>();
+    else
+      options.memtable_factory = std::make_shared<espalier::memtable_factory>(v.order);
+    open();
+  }
+  void open() {
+    db_.reset();
+    rdb::DB* opened = nullptr;
+    const rdb::Status status = rdb::DB::Open(options, "/db", &opened);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    db_.reset(opened);
+  }
+  rdb::DB* operator->() { return db_.get(); }
+
+  rdb::Options options;
+
+ private:
+  std::unique_ptr<rdb::Env> env_;
+  std::unique_ptr<rdb::DB> db_;
+};
+
+struct order_of {
+  const rdb::Comparator* order;
+  bool operator()(const std::string& a, const std::string& b) const { return order->Compare(a, b) < 0; }
+};
+using model = std::map<std::string, std::string, order_of>;
+
+/// Keys that share beginnings, some of them beginnings of others, with zeros in them.
+std::string key_of(std::mt19937_64& random, unsigned most) {
+  const std::uint64_t n = random() % most;
+  std::string key = n % 3 == 0   ? ""
+                    : n % 3 == 1 ? "a long beginning that keys share/"
+                                 : std::string("\0\0", 2);
+  for (std::uint64_t rest = n; rest != 0; rest /= 7) key.push_back("\0ab\xffz0\x80"[rest % 7]);
+  return key;
+}
+
+class memtable : public testing::TestWithParam<variant> {
+ protected:
+  void expect_same(database& db, const model& expected, const rdb::Snapshot* at = nullptr) {
+    rdb::ReadOptions reading;
+    reading.snapshot = at;
+    const std::unique_ptr<rdb::Iterator> i(db->NewIterator(reading));
+    i->SeekToFirst();
+    for (const auto& [key, value] : expected) {
+      ASSERT_TRUE(i->Valid()) << "forward, at " << testing::PrintToString(key);
+      ASSERT_EQ(i->key().ToString(), key);
+      ASSERT_EQ(i->value().ToString(), value);
+      i->Next();
+    }
+    ASSERT_FALSE(i->Valid());
+    i->SeekToLast();
+    for (auto e = expected.rbegin(); e != expected.rend(); ++e) {
+      ASSERT_TRUE(i->Valid()) << "backward, at " << testing::PrintToString(e->first);
+      ASSERT_EQ(i->key().ToString(), e->first);
+      ASSERT_EQ(i->value().ToString(), e->second);
+      i->Prev();
+    }
+    ASSERT_FALSE(i->Valid());
+    ASSERT_TRUE(i->status().ok());
+  }
+
+  /// Seeks, and walks that turn.
+  void expect_same_walks(database& db, const model& expected, std::mt19937_64& random, unsigned keys,
+                         const rdb::Snapshot* at = nullptr) {
+    rdb::ReadOptions reading;
+    reading.snapshot = at;
+    const std::unique_ptr<rdb::Iterator> i(db->NewIterator(reading));
+    for (unsigned n = 0; n < 20; ++n) {
+      const std::string from = key_of(random, keys);
+      auto e = expected.lower_bound(from);
+      if (random() % 2 == 0) {
+        i->Seek(from);
+      } else {
+        i->SeekForPrev(from);
+        if (e == expected.end() || e->first != from)
+          e = e == expected.begin() ? expected.end() : std::prev(e);
+      }
+      for (unsigned step = 0; step < 100; ++step) {
+        ASSERT_EQ(i->Valid(), e != expected.end());
+        if (!i->Valid()) break;
+        ASSERT_EQ(i->key().ToString(), e->first);
+        ASSERT_EQ(i->value().ToString(), e->second);
+        if (random() % 4 != 0) {
+          i->Next();
+          ++e;
+        } else {
+          i->Prev();
+          e = e == expected.begin() ? expected.end() : std::prev(e);
+        }
+      }
+      std::string value;
+      const rdb::Status found = db->Get(reading, from, &value);
+      const auto there = expected.find(from);
+      ASSERT_EQ(found.ok(), there != expected.end());
+      if (found.ok()) {
+        ASSERT_EQ(value, there->second);
+      }
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(of, memtable, testing::ValuesIn(variants),
+                         [](const auto& v) { return std::string(v.param.name); });
+
+TEST_P(memtable, does_what_a_map_does) {
+  for (const unsigned keys : {40U, 3000U}) {
+    database db(GetParam());
+    std::mt19937_64 random(keys);
+    model now(order_of{GetParam().order});
+    std::vector<std::pair<const rdb::Snapshot*, model>> snapshots;
+    for (unsigned n = 0; n < 4000; ++n) {
+      const std::string key = key_of(random, keys);
+      switch (random() % 16) {
+        default: {
+          const std::string value = std::to_string(n) + std::string(random() % 50, 'v');
+          ASSERT_TRUE(db->Put({}, key, value).ok());
+          now[key] = value;
+          break;
+        }
+        case 1:
+        case 2:
+          ASSERT_TRUE(db->Delete({}, key).ok());
+          now.erase(key);
+          break;
+        case 3: {
+          // Of one batch the last one counts; a range counts from its place on.
+          rdb::WriteBatch batch;
+          ASSERT_TRUE(batch.Put(key, "first").ok());
+          ASSERT_TRUE(batch.Delete(key).ok());
+          ASSERT_TRUE(batch.Put(key, "last").ok());
+          ASSERT_TRUE(db->Write({}, &batch).ok());
+          now[key] = "last";
+          break;
+        }
+        case 4:
+          if (random() % 100 == 0) {
+            if (snapshots.size() == 3) {
+              expect_same(db, snapshots.front().second, snapshots.front().first);
+              db->ReleaseSnapshot(snapshots.front().first);
+              snapshots.erase(snapshots.begin());
+            }
+            snapshots.emplace_back(db->GetSnapshot(), now);
+          }
+          break;
+        case 5:
+          if (random() % 40 == 0) expect_same_walks(db, now, random, keys);
+          if (!snapshots.empty() && random() % 40 == 0)
+            expect_same_walks(db, snapshots[0].second, random, keys, snapshots[0].first);
+          break;
+      }
+      if (HasFatalFailure()) return;
+      if (n == 1300 || n == 2700) {
+        ASSERT_TRUE(db->Flush({}).ok());
+      }
+    }
+    expect_same(db, now);
+    for (const auto& [at, then] : snapshots) {
+      expect_same(db, then, at);
+      db->ReleaseSnapshot(at);
+    }
+    db.open();  // from the log
+    expect_same(db, now);
+  }
+}
+
+TEST_P(memtable, has_what_concurrent_threads_have_written) {
+  constexpr unsigned threads = 4;
+  constexpr unsigned each = 3000;
+  database db(GetParam());
+  std::atomic<unsigned> written{0};
+  std::vector<std::thread> team;
+  for (unsigned t = 0; t < threads; ++t) {
+    team.emplace_back([&, t] {
+      for (unsigned n = 0; n < each; ++n) {
+        rdb::WriteBatch batch;
+        EXPECT_TRUE(batch.Put("own/" + std::to_string(n * threads + t), std::to_string(n)).ok());
+        EXPECT_TRUE(batch.Put("common", std::to_string(t) + '/' + std::to_string(n)).ok());
+        EXPECT_TRUE(db->Write({}, &batch).ok());
+        written.fetch_add(1);
+      }
+    });
+  }
+  // A snapshot does not change while they write, and each thread's keys come in their order.
+  do {
+    const rdb::Snapshot* const at = db->GetSnapshot();
+    rdb::ReadOptions reading;
+    reading.snapshot = at;
+    const std::unique_ptr<rdb::Iterator> i(db->NewIterator(reading));
+    std::vector<std::string> forward;
+    std::vector<std::string> backward;
+    for (i->SeekToFirst(); i->Valid(); i->Next())
+      forward.push_back(i->key().ToString() + i->value().ToString());
+    for (i->SeekToLast(); i->Valid(); i->Prev())
+      backward.push_back(i->key().ToString() + i->value().ToString());
+    std::reverse(backward.begin(), backward.end());
+    EXPECT_EQ(forward, backward);
+    db->ReleaseSnapshot(at);
+  } while (written.load() < threads * each);
+  for (std::thread& t : team) t.join();
+  std::string value;
+  for (unsigned n = 0; n < threads * each; ++n) {
+    ASSERT_TRUE(db->Get({}, "own/" + std::to_string(n), &value).ok());
+    ASSERT_EQ(value, std::to_string(n / threads));
+  }
+  ASSERT_TRUE(db->Get({}, "common", &value).ok());
+  EXPECT_EQ(value.substr(2), std::to_string(each - 1));  // of the last write
+  std::uint64_t entries = 0;
+  ASSERT_TRUE(db->GetIntProperty("rocksdb.num-entries-active-mem-table", &entries));
+  EXPECT_EQ(entries, 2 * threads * each);
+}
+
+TEST_P(memtable, is_flushed_when_it_is_full) {
+  database db(GetParam());
+  db.options.write_buffer_size = 256 << 10;
+  db.options.disable_auto_compactions = true;
+  db.open();
+  const std::string value(100, 'v');
+  for (unsigned n = 0; n < 20'000; ++n) ASSERT_TRUE(db->Put({}, "key/" + std::to_string(n), value).ok());
+  std::uint64_t counted = 0;
+  ASSERT_TRUE(db->GetIntProperty("rocksdb.cur-size-active-mem-table", &counted));
+  EXPECT_LT(counted, 512U << 10U);
+}
+
+TEST_P(memtable, keeps_what_many_versions_of_a_key_were) {
+  database db(GetParam());
+  std::vector<const rdb::Snapshot*> snapshots;
+  for (unsigned n = 0; n < 2000; ++n) {
+    ASSERT_TRUE(db->Put({}, "key", std::to_string(n)).ok());
+    snapshots.push_back(db->GetSnapshot());
+  }
+  for (unsigned n = 0; n < 2000; ++n) {
+    rdb::ReadOptions reading;
+    reading.snapshot = snapshots[n];
+    std::string value;
+    ASSERT_TRUE(db->Get(reading, "key", &value).ok());
+    ASSERT_EQ(value, std::to_string(n));
+    db->ReleaseSnapshot(snapshots[n]);
+  }
+}
+
+TEST_P(memtable, tells_how_many_entries_a_range_has) {
+  database db(GetParam());
+  for (unsigned n = 1000; n < 2000; ++n) ASSERT_TRUE(db->Put({}, std::to_string(n), "value").ok());
+  std::string from = "1100";
+  std::string to = "1300";
+  if (GetParam().order == rdb::ReverseBytewiseComparator()) std::swap(from, to);
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  db->GetApproximateMemTableStats({from, to}, &count, &bytes);
+  if (GetParam().is_skip_list)
+    EXPECT_GT(count, 0U);
+  else
+    EXPECT_EQ(count, 200U);
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream from("/proc/self/statm");
+  std::int64_t all = 0;
+  std::int64_t resident = 0;
+  from >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// RocksDB flushes a memtable by this count.
+TEST_P(memtable, counts_the_memory_that_it_has) {
+  constexpr unsigned keys = 60'000;
+  database db(GetParam());
+  const std::int64_t before = resident_bytes();
+  for (unsigned n = 0; n < keys; ++n)
+    ASSERT_TRUE(db->Put({}, "key/" + std::to_string(n * 7919ULL % 1'000'003), "value").ok());
+  const std::int64_t resident = resident_bytes() - before;
+  std::uint64_t counted = 0;
+  ASSERT_TRUE(db->GetIntProperty("rocksdb.cur-size-active-mem-table", &counted));
+  EXPECT_LT(counted, std::uint64_t{keys} * 130);
+  // The log is in memory, too: some 45 bytes for each.
+  EXPECT_GT(static_cast<std::int64_t>(counted), (resident - std::int64_t{keys} * 60) * 3 / 4) << resident;
+  EXPECT_LT(static_cast<std::int64_t>(counted), resident * 5 / 4) << resident;
+}
+
+TEST(memtable_factory, is_made_by_its_name) {
+  std::unique_ptr<rdb::MemTableRepFactory> made;
+  const rdb::Status status = rdb::MemTableRepFactory::CreateFromString({}, "espalier", &made);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_STREQ(made->Name(), espalier::memtable_factory::kClassName());
+}
+
+TEST(memtable_factory_death, refuses_another_order_than_its_own) {
+  const auto write = [] {
+    database db({"wrong", order_by_length()});
+    db.options.memtable_factory = std::make_shared<espalier::memtable_factory>();
+    db.open();
+    for (const char* key : {"b", "aa", "c"}) static_cast<void>(db->Put({}, key, "value"));
+  };
+  EXPECT_DEATH(write(), "another comparator");
+}
+
+// Without a database.
+
+class order_of_entries final : public rdb::MemTableRep::KeyComparator {
+ public:
+  int operator()(const char* a, const char* b) const override { return (*this)(a, decode_key(b)); }
+  int operator()(const char* a, const rdb::Slice& b) const override {
+    const auto left = espalier::memtable::place::of_entry(a);
+    const auto right = espalier::memtable::place::of_internal_key({b.data(), b.size()});
+    if (const int keys = left.user_key.compare(right.user_key); keys != 0) return keys;
+    return left.stamp == right.stamp ? 0 : left.stamp > right.stamp ? -1 : 1;
+  }
+};
+
+std::string entry_of(std::string_view key, std::uint64_t stamp) {
+  std::string entry(1, static_cast<char>(key.size() + sizeof(stamp)));
+  entry += key;
+  entry.append(reinterpret_cast<const char*>(&stamp), sizeof(stamp));
+  return entry;
+}
+
+// RocksDB destroys an iterator that it has given an arena, and does not delete it.
+TEST(memtable_rep, uses_the_memory_of_iterators_again) {
+  const order_of_entries order;
+  espalier::memtable_factory factory;
+  const std::unique_ptr<rdb::MemTableRep> rep(factory.CreateMemTableRep(order, nullptr, nullptr, nullptr));
+  rdb::MemTableRep::Iterator* const first = rep->GetIterator();
+  rdb::MemTableRep::Iterator* const second = rep->GetIterator();
+  EXPECT_NE(first, second);
+  first->~Iterator();
+  EXPECT_EQ(rep->GetIterator(), first);
+  delete second;
+  EXPECT_EQ(rep->GetIterator(), second);
+  first->~Iterator();
+  second->~Iterator();
+}
+
+// Versions.
+
+using espalier::memtable::key_word;
+using espalier::memtable::version;
+
+struct versions_of_a_key {
+  bool add(std::uint64_t stamp) {
+    entries.push_back(entry_of("key", stamp));
+    const char* const entry = entries.back().data();
+    if (!word) {
+      word = key_word::of(entry);
+      return true;
+    }
+    espalier::memtable::adding step(entry, stamp, [this] { return &made.emplace_back(); });
+    static_cast<void>(step.word_after(*word));  // an attempt that fails
+    word = step.word_after(*word);
+    return step.finish(*word);
+  }
+  std::optional<key_word> word;
+  std::deque<std::string> entries;
+  std::deque<version> made;
+};
+
+std::uint64_t stamp_of(espalier::memtable::position p) {
+  return p ? espalier::memtable::place::of_entry(p.entry).stamp : ~std::uint64_t{0};
+}
+
+TEST(versions, are_in_order_however_they_come) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<std::uint64_t> stamps(1 + seed);
+    std::iota(stamps.begin(), stamps.end(), 0);
+    for (std::uint64_t& s : stamps) s *= 2;
+    std::vector<std::uint64_t> in_turn = stamps;
+    if (seed % 3 == 1) std::shuffle(in_turn.begin(), in_turn.end(), random);
+    if (seed % 3 == 2) std::reverse(in_turn.begin(), in_turn.end());
+    versions_of_a_key all;
+    for (const std::uint64_t s : in_turn) {
+      ASSERT_TRUE(all.add(s));
+      ASSERT_FALSE(all.add(s));
+    }
+    const std::uint64_t none = ~std::uint64_t{0};
+    const std::uint64_t last = stamps.back();
+    EXPECT_EQ(stamp_of(newest(*all.word)), last);
+    EXPECT_EQ(stamp_of(oldest(*all.word)), 0U);
+    for (std::uint64_t s = 0; s <= last + 1; ++s) {
+      ASSERT_EQ(stamp_of(first_from(*all.word, s)), s / 2 * 2);
+      ASSERT_EQ(stamp_of(last_up_to(*all.word, s)), s > last ? none : (s + 1) / 2 * 2);
+    }
+    for (const std::uint64_t s : stamps) {
+      const auto at = first_from(*all.word, s);
+      ASSERT_EQ(stamp_of(older(at)), s == 0 ? none : s - 2);
+      ASSERT_EQ(stamp_of(newer(*all.word, at)), s == last ? none : s + 2);
+    }
+  }
+}
+
+TEST(versions, are_found_in_a_logarithmic_number_of_steps) {
+  constexpr unsigned count = 100'000;
+  versions_of_a_key all;
+  for (unsigned n = 0; n < count; ++n) ASSERT_TRUE(all.add(n));
+  for (std::uint64_t stamp = 0; stamp + 1 < count; stamp += 97) {
+    unsigned steps = 0;
+    for (const version* at = all.word->versions(); at->stamp != stamp + 1; ++steps) {
+      ASSERT_LT(steps, 3U * std::bit_width(count));
+      at = at->skip != nullptr && at->skip->stamp > stamp ? at->skip : espalier::memtable::next_of(*at);
+    }
+  }
+}
+
+TEST(versions, of_concurrent_threads_are_all_there) {
+  constexpr unsigned threads = 4;
+  constexpr unsigned each = 5000;
+  versions_of_a_key all;
+  ASSERT_TRUE(all.add(0));
+  ASSERT_TRUE(all.add(1));
+  std::atomic<key_word> word{*all.word};
+  std::array<versions_of_a_key, threads> own;
+  std::vector<std::thread> team;
+  for (unsigned t = 0; t < threads; ++t) {
+    team.emplace_back([&, t] {
+      for (unsigned n = 0; n < each; ++n) {
+        const std::uint64_t stamp = 2 + std::uint64_t{n} * threads + t;
+        own[t].entries.push_back(entry_of("key", stamp));
+        espalier::memtable::adding step(own[t].entries.back().data(), stamp,
+                                        [&] { return &own[t].made.emplace_back(); });
+        key_word now = word.load();
+        key_word next = step.word_after(now);
+        while (!word.compare_exchange_weak(now, next)) next = step.word_after(now);
+        EXPECT_TRUE(step.finish(next));
+      }
+    });
+  }
+  for (std::thread& t : team) t.join();
+  std::uint64_t expected = 2 + threads * each;
+  for (auto at = newest(word.load()); at; at = older(at)) ASSERT_EQ(stamp_of(at), --expected);
+  EXPECT_EQ(expected, 0U);
+}
+
+}  // namespace
