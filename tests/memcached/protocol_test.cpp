@@ -232,7 +232,7 @@ const std::vector<exchange>& exchanges() {
       {"quit_ends_it", "mn\nquit\nmn\n", "MN\n", true},
       {"http_ends_it", "GET / HTTP/1.0\nmn\n", "", true},
       {"a_long_line_ends_it", "mn\nset " + many(2050, 'k') + " 0 0 1\n", "MN\n", true},
-      {"binary_is_for_its_first_byte", "mn\n\x80\v\nmn\n", "MN\nERROR\nERROR\nMN\n"},
+      {"binary_is_for_its_first_byte", "mn\n\x80xyz\nmn\n", "MN\nERROR\nMN\n"},
       {"meta_get",
        "mg k v\nmg k q\nmg k k O1 v\nms k 3 F5 T90 E44\nabc\nmg k\nmg k v\nmg k s v t f c k Oopaque h\n"
        "mg k h v q\n",
@@ -448,7 +448,7 @@ TEST(protocol, what_the_settings_refuse_and_allow) {
 
 TEST(protocol, a_connection_logs_in_before_its_first_command) {
   const std::string input =
-      "get key\r\nstats\r\nset a 0 0 2000000000\r\nset a 0 0 1\r\nabcd\r\nset a 0 0 5\r\nme:pw\r\n"
+      "get key\r\nstats\r\nset a 0 0 2000000000\r\nset a 0 0 2\r\nabcdget key\r\nset a 0 0 5\r\nme:pw\r\n"
       "set a 0 0 5\r\nme no\r\nset a 0 0 6\r\nme pw \r\nset a 0 0 4\r\n pw2\r\nset a 0 0 8 noreply\r\nyou me:p\r\n"
       "set a 0 0 5\r\nme pw\r\nget a\r\n";
   const std::string replies =
@@ -602,7 +602,7 @@ TEST(protocol, which_protocols_are_spoken) {
   choice with;
   with.chosen.transport.protocol = "ascii";
   conversation text(with);
-  EXPECT_EQ(text.say("\x80\r\nmn\r\n"), "ERROR\r\nMN\r\n");
+  EXPECT_EQ(text.say("\x80xyz\r\nmn\r\n"), "ERROR\r\nMN\r\n");
   with.chosen.transport.protocol = "binary";
   conversation frames(with);
   EXPECT_EQ(frames.say(frame{0x0A}.bytes()), answer(0x0A).bytes());
@@ -678,7 +678,7 @@ TEST(protocol, a_clock_goes_on_where_another_one_was) {
   EXPECT_EQ(back.now(), 1000U);
   second_clock other;
   const std::uint32_t before = other.now();
-  EXPECT_FALSE(other.go_on(0, 1000));
+  EXPECT_FALSE(other.go_on(-(std::int64_t{1} << 31U), 1000));
   EXPECT_FALSE(other.go_on(calendar + 5000, 1));
   EXPECT_EQ(other.now(), before);
 }

@@ -8,7 +8,7 @@
 namespace espalier::memcached {
 namespace {
 
-constexpr std::size_t header_bytes = 24;
+
 
 template <class Number>
 char* put_number(char* at, Number n) noexcept {
@@ -105,7 +105,7 @@ void executor::run_binary(const command& c) {
 /// Writes a reply up to its value, with room for so many bytes of that. Returns where they belong; null if there is no memory.
 char* executor::put_binary(const command& c, const binary_reply& r, std::size_t room) noexcept {
   const std::size_t body = r.extras.size() + r.key.size() + r.value_bytes;
-  char* at = out_.room(header_bytes + r.extras.size() + r.key.size() + room);
+  char* at = out_.room(binary_header_bytes + r.extras.size() + r.key.size() + room);
   if (at == nullptr) return nullptr;
   *at++ = '\x81';
   *at++ = static_cast<char>(c.opcode);

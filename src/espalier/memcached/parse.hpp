@@ -91,6 +91,9 @@ enum class binary_verb : std::uint8_t {
   refused = 0xFF,  ///< with the command's status
 };
 
+/// Of a command, and of a reply.
+inline constexpr std::size_t binary_header_bytes = 24;
+
 enum class binary_status : std::uint8_t {
   done = 0x00,
   not_found = 0x01,

@@ -9,7 +9,7 @@
 namespace espalier::memcached {
 namespace {
 
-constexpr std::size_t header_bytes = 24;
+
 /// A body above this is no command.
 constexpr std::size_t longest_body = std::size_t{1} << 30U;
 /// The name and the password of a user.
@@ -98,8 +98,8 @@ class binary_parser {
       : input_(input), c_(to), context_(context), first_(first) {}
 
   std::size_t parse() {
-    if (input_.size() < header_bytes) {
-      if (first_ != nullptr) first_->wanted = header_bytes;
+    if (input_.size() < binary_header_bytes) {
+      if (first_ != nullptr) first_->wanted = binary_header_bytes;
       return 0;
     }
     begin();
@@ -123,11 +123,11 @@ class binary_parser {
     if (!has_extras || !fits_key || (value_bytes != 0 && !known.has_value))
       return hang_up_after(binary_status::invalid);
 
-    const std::size_t line = header_bytes + extras + key_bytes;
+    const std::size_t line = binary_header_bytes + extras + key_bytes;
     if (input_.size() < line) return wants(line);
     c_.request = known.what;
     c_.quiet = known.quiet;
-    c_.key = input_.substr(header_bytes + extras, key_bytes);
+    c_.key = input_.substr(binary_header_bytes + extras, key_bytes);
     c_.is_last = known.key != shape::part::present || is_log_in(known.what);
     read_extras(extras);
     return known.has_value ? value(line, value_bytes) : line;
@@ -164,7 +164,7 @@ class binary_parser {
   std::size_t skip(std::size_t body, binary_status status) noexcept {
     c_.request = binary_verb::refused;
     c_.status = status;
-    const std::size_t whole = header_bytes + body;
+    const std::size_t whole = binary_header_bytes + body;
     if (input_.size() >= whole) return whole;
     c_.skipped = whole - input_.size();
     c_.is_last = true;
@@ -180,8 +180,8 @@ class binary_parser {
       case binary_verb::set:
       case binary_verb::add:
       case binary_verb::replace:
-        c_.flags = number_at<std::uint32_t>(input_, header_bytes);
-        c_.end = end_at(header_bytes + 4);
+        c_.flags = number_at<std::uint32_t>(input_, binary_header_bytes);
+        c_.end = end_at(binary_header_bytes + 4);
         break;
       case binary_verb::append:
       case binary_verb::prepend:
@@ -192,10 +192,10 @@ class binary_parser {
       case binary_verb::decrement: {
         constexpr std::uint32_t makes_none = 0xFFFF'FFFFU;
         c_.decreases = c_.request == binary_verb::decrement;
-        c_.delta = number_at<std::uint64_t>(input_, header_bytes);
-        c_.initial = number_at<std::uint64_t>(input_, header_bytes + 8);
-        if (number_at<std::uint32_t>(input_, header_bytes + 16) == makes_none) break;
-        c_.end_if_new = end_at(header_bytes + 16);
+        c_.delta = number_at<std::uint64_t>(input_, binary_header_bytes);
+        c_.initial = number_at<std::uint64_t>(input_, binary_header_bytes + 8);
+        if (number_at<std::uint32_t>(input_, binary_header_bytes + 16) == makes_none) break;
+        c_.end_if_new = end_at(binary_header_bytes + 16);
         c_.given |= command::bit('N');
         c_.shown[c_.shown_flags++] = 'N';
         break;
@@ -203,10 +203,10 @@ class binary_parser {
       case binary_verb::touch:
       case binary_verb::get_and_touch:
       case binary_verb::get_and_touch_with_key:
-        c_.end = end_at(header_bytes);
+        c_.end = end_at(binary_header_bytes);
         break;
       case binary_verb::flush:
-        c_.delta = extras == 0 ? 0 : number_at<std::uint32_t>(input_, header_bytes);
+        c_.delta = extras == 0 ? 0 : number_at<std::uint32_t>(input_, binary_header_bytes);
         break;
       default:
         break;
@@ -217,11 +217,11 @@ class binary_parser {
     const std::size_t whole = line + bytes;
     const bool is_store = !is_log_in(c_.request);
     c_.mode = mode_of(c_.request, c_.version != 0);
-    if (!is_store && bytes > longest_log_in) return skip(whole - header_bytes, binary_status::invalid);
+    if (!is_store && bytes > longest_log_in) return skip(whole - binary_header_bytes, binary_status::invalid);
     if (is_store && c_.key.size() + bytes > context_.largest_entry) {
       c_.drops_old = c_.request == binary_verb::set;
       c_.counts_size = true;
-      return skip(whole - header_bytes, binary_status::too_large);
+      return skip(whole - binary_header_bytes, binary_status::too_large);
     }
     if (first_ != nullptr && first_->value != nullptr) {
       c_.value = {first_->value, bytes};
