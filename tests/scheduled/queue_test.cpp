@@ -323,14 +323,18 @@ ESPALIER_SCENE(queue_heap, looks_of_two_threads, 500) {
 ESPALIER_SCENE(queue_heap, numbers_begin_again, 1) {
   using queue_of_few =
       heap_queue<number, number, map_traits::with_placement<traced_heap>, std::less<number>, std::uint8_t>;
+  constexpr number kept = 20;
+  constexpr number most = 250;
   auto& queue = s.make<queue_of_few>();
-  s.thread("pushes and pops", [&queue] {
-    number pushed = 0;
-    for (; pushed < 20; ++pushed) queue.push(1, pushed);
-    for (number popped = 0; popped < 260; ++popped, ++pushed) {
+  for (number pushed = 0; pushed < most; ++pushed) {
+    queue.push(1, pushed);
+    if (pushed >= kept) queue.try_pop_min();
+  }
+  s.thread("pops and pushes", [&queue] {
+    for (number popped = most - kept; popped < most + kept; ++popped) {
       const auto e = queue.try_pop_min();
       require(e && e->value == popped, "equal keys come in another order");
-      queue.push(1, pushed);
+      queue.push(1, popped + kept);
     }
   });
   s.at_end([&queue] {

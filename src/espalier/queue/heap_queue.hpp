@@ -361,7 +361,6 @@ class heap_queue {
 
   /// Gives the entries the smallest numbers, in the same order. Throws std::bad_alloc, with nothing changed.
   [[gnu::noinline]] void number_again() {
-    if (size_ == capacity_most) throw std::bad_alloc();
     std::vector<std::uint32_t> in_order(size_);
     std::iota(in_order.begin(), in_order.end(), 0U);
     std::sort(in_order.begin(), in_order.end(),
