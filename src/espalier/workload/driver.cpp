@@ -107,7 +107,8 @@ std::optional<double> driver::bytes_per_key() const {
 
 inspect::snapshot driver::layout() const {
   const any_placement* const placement = map_->recording_placement();
-  return placement != nullptr ? layout_of(facts_, *placement) : layout_of(facts_, *map_);
+  return placement != nullptr && placement->is_recorded() ? layout_of(facts_, *placement)
+                                                          : layout_of(facts_, *map_);
 }
 
 /// make_source(thread) gives a thread its steps.
