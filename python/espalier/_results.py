@@ -1,0 +1,20 @@
+"""What `espalier bench` writes, as tables of pandas."""
+
+import json
+
+
+def read_results(path, part="benchmarks"):
+    """The table of a results file: a row for each run and each aggregate; with part="latency", for each distribution of
+    latencies. What was not measured is missing. `attrs["context"]` has the machine and the build."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("read_results needs pandas: pip install pandas") from None
+    with open(path, encoding="utf-8") as file:
+        results = json.load(file)
+    if not isinstance(results, dict) or not isinstance(results.get(part), list):
+        raise ValueError(f"{path}: has no list '{part}', which the JSON that `espalier bench` writes has")
+    frame = pandas.json_normalize(results[part]).replace("unavailable", pandas.NA)
+    frame = frame.infer_objects()
+    frame.attrs["context"] = results.get("context", {})
+    return frame

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <Python.h>
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// What Python has, and what the library has instead. A function that returns a null pointer, -1 or nothing has set a
+// Python error.
+
+namespace espalier::python {
+
+/// Py_INCREF and Py_DECREF, by scope.
+using reference = nanobind::object;
+
+/// f(), whose C++ exceptions become Python's, and then `otherwise`.
+template <class F, class Result>
+Result guarded(F&& f, Result otherwise) noexcept {
+  try {
+    return f();
+  } catch (nanobind::python_error& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return otherwise;
+}
+
+/// An entry's part that is an integer of 64 bits.
+struct integers {
+  using stored = std::int64_t;
+  using view = std::int64_t;
+  static constexpr bool are_objects = false;
+
+  static std::optional<view> read(PyObject* from) noexcept {
+    reference index;
+    if (!PyLong_Check(from)) {
+      index = nanobind::steal(PyNumber_Index(from));
+      if (!index.is_valid()) return std::nullopt;
+      from = index.ptr();
+    }
+    int overflow = 0;
+    const std::int64_t number = PyLong_AsLongLongAndOverflow(from, &overflow);
+    if (overflow != 0) {
+      PyErr_SetString(PyExc_OverflowError, "the integer has more than 64 bits");
+      return std::nullopt;
+    }
+    return number;
+  }
+  static PyObject* make(view number) noexcept { return PyLong_FromLongLong(number); }
+};
+
+/// One that is a byte string. A view lasts as long as the Python object.
+struct byte_strings {
+  using stored = std::string;
+  using view = std::string_view;
+  static constexpr bool are_objects = false;
+
+  static std::optional<view> read(PyObject* from) noexcept {
+    if (!PyBytes_Check(from)) {
+      PyErr_Format(PyExc_TypeError, "bytes are needed, not %R", Py_TYPE(from));
+      return std::nullopt;
+    }
+    char* data = nullptr;
+    Py_ssize_t size = 0;
+    PyBytes_AsStringAndSize(from, &data, &size);
+    return view(data, static_cast<std::size_t>(size));
+  }
+  static PyObject* make(view bytes) noexcept {
+    return PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size()));
+  }
+};
+
+/// A value that is any Python object. What is stored counts as a reference.
+struct objects {
+  using stored = PyObject*;
+  using view = PyObject*;
+  static constexpr bool are_objects = true;
+
+  static std::optional<view> read(PyObject* from) noexcept { return from; }
+  static PyObject* make(view object) noexcept { return Py_NewRef(object); }
+};
+
+/// The elements of a Python sequence, which stay as they are while other threads run.
+template <class Kind>
+class elements {
+ public:
+  /// Throws nanobind::python_error.
+  explicit elements(nanobind::handle sequence) : held_(nanobind::steal(PySequence_Tuple(sequence.ptr()))) {
+    if (!held_.is_valid()) nanobind::raise_python_error();
+    const Py_ssize_t size = PyTuple_Size(held_.ptr());
+    views_.reserve(static_cast<std::size_t>(size));
+    for (Py_ssize_t i = 0; i != size; ++i) {
+      const auto view = Kind::read(PyTuple_GetItem(held_.ptr(), i));
+      if (!view) nanobind::raise_python_error();
+      views_.push_back(*view);
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
+  [[nodiscard]] const typename Kind::view* data() const noexcept { return views_.data(); }
+
+ private:
+  reference held_;
+  std::vector<typename Kind::view> views_;
+};
+
+/// Adds the classes to the module.
+void add_ordered_map(nanobind::module_& module);
+void add_cache(nanobind::module_& module);
+
+}  // namespace espalier::python

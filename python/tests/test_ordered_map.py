@@ -1,0 +1,435 @@
+"""OrderedMap against sortedcontainers and dict, under threads, forks and the garbage collector."""
+
+import copy
+import gc
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy
+import pytest
+from espalier import OrderedMap
+from sortedcontainers import SortedDict
+
+KINDS = [(keys, values) for keys in (int, bytes) for values in (int, bytes, object)]
+MOST, LEAST = 2**63 - 1, -2**63
+
+
+def key_of(kind, n):
+    return n if kind is int else b"%04d\0" % n
+
+
+def value_of(kind, n):
+    return n if kind is int else b"v%d\0" % n if kind is bytes else (n, str(n))
+
+
+@pytest.fixture(params=KINDS, ids=lambda kinds: f"{kinds[0].__name__}-{kinds[1].__name__}")
+def kinds(request):
+    return request.param
+
+
+def outcome(call):
+    try:
+        return call()
+    except (KeyError, IndexError) as error:
+        return type(error)
+
+
+def test_random_operations_against_a_sorted_dict(kinds):
+    keys, values = kinds
+    draw = random.Random(repr(kinds))
+    ours, model = OrderedMap(keys=keys, values=values), SortedDict()
+    for step in range(4000):
+        key, other = (key_of(keys, draw.randrange(60)) for _ in range(2))
+        value = value_of(values, draw.randrange(1000))
+        inclusive = (draw.random() < 0.5, draw.random() < 0.5)
+        reverse = draw.random() < 0.5
+        index = draw.choice((0, -1, -1, 3, -4))
+        many = [key_of(keys, draw.randrange(60)) for _ in range(draw.randrange(8))]
+        new = [value_of(values, draw.randrange(1000)) for _ in many]
+        low, high = (draw.choice((None, one)) for one in (key, other))
+
+        def insert_many(m):
+            if m is ours:
+                return m.insert_many(many, new)
+            before = len(m)
+            for k, v in zip(many, new):
+                m.setdefault(k, v)
+            return len(m) - before
+
+        def assign_many(m):
+            if m is ours:
+                return m.assign_many(many, new)
+            before = len(m)
+            m.update(zip(many, new))
+            return len(m) - before
+
+        def find_many(m):
+            if m is ours:
+                found, mask = m.find_many(many)
+                return [v if there else None for v, there in zip(found, mask)]
+            return [m.get(k) for k in many]
+
+        def erase_many(m):
+            if m is ours:
+                return m.erase_many(many)
+            return sum(m.pop(k, None) is not None for k in many)
+
+        def slice_of(m):
+            if m is ours:
+                return m[low:high]
+            return [(k, m[k]) for k in m.irange(low, high, (True, False))]
+
+        def erase_slice(m):
+            if m is ours:
+                del m[low:high]
+            else:
+                for k in list(m.irange(low, high, (True, False))):
+                    del m[k]
+
+        operations = [
+            lambda m: m.__setitem__(key, value),
+            lambda m: m[key],
+            lambda m: m.get(key),
+            lambda m: m.get(key, 5),
+            lambda m: key in m,
+            lambda m: m.__delitem__(key),
+            lambda m: m.pop(key),
+            lambda m: m.pop(key, None),
+            lambda m: m.setdefault(key, value),
+            lambda m: m.update({key: value, other: value}),
+            lambda m: list(m.irange(low, high, inclusive, reverse)),
+            lambda m: m.peekitem(index),
+            lambda m: m.popitem(index),
+            lambda m: list(reversed(m)),
+            lambda m: (list(m.keys()), list(m.values()), list(m.items())),
+            lambda m: m.clear() if draw.random() < 0.05 else None,
+            insert_many, assign_many, find_many, erase_many, slice_of,
+            lambda m: erase_slice(m) if step % 5 == 0 else None,
+        ]
+        operation = draw.choice(operations)
+        state = draw.getstate()
+        expected = outcome(lambda: operation(model))
+        draw.setstate(state)
+        assert outcome(lambda: operation(ours)) == expected
+        assert len(ours) == len(model)
+    assert list(ours.items()) == list(model.items())
+    assert ours == dict(model)
+
+
+def test_neighbours(kinds):
+    keys, values = kinds
+    m = OrderedMap(((key_of(keys, n), value_of(values, n)) for n in (10, 20)), keys=keys, values=values)
+
+    def item(n):
+        return (key_of(keys, n), value_of(values, n))
+    assert m.ceiling(key_of(keys, 10)) == item(10) and m.ceiling(key_of(keys, 11)) == item(20)
+    assert m.higher(key_of(keys, 10)) == item(20) and m.higher(key_of(keys, 20)) is None
+    assert m.floor(key_of(keys, 10)) == item(10) and m.floor(key_of(keys, 9)) is None
+    assert m.lower(key_of(keys, 20)) == item(10) and m.lower(key_of(keys, 10)) is None
+
+
+def test_long_walks_both_ways_while_the_map_changes():
+    m = OrderedMap(((n, n) for n in range(0, 20000, 2)), values=int)
+    seen = []
+    for key in m:
+        seen.append(key)
+        m.pop(key, None)
+        m[key - 20001] = 1  # before the walk
+    assert seen == list(range(0, 20000, 2))
+    assert len(m) == 10000
+    assert list(reversed(m)) == sorted(m.keys(), reverse=True)
+    assert list(m.irange(-20001, -15000)) == list(range(-20001, -15000, 2))
+
+
+def test_views_are_sets():
+    m = OrderedMap({1: "a", 2: "b"})
+    assert m.keys() & {2, 3} == {2}
+    assert (1, "a") in m.items() and (1, "b") not in m.items()
+    assert list(reversed(m.items())) == [(2, "b"), (1, "a")]
+    assert list(reversed(m.values())) == ["b", "a"] and "a" in m.values()
+
+
+def test_integers_at_the_ends():
+    m = OrderedMap({LEAST: MOST, MOST: LEAST, -1: 0, 0: -1}, values=int)
+    assert list(m.items()) == [(LEAST, MOST), (-1, 0), (0, -1), (MOST, LEAST)]
+    assert list(m.irange(None, MOST)) == list(m)
+    assert m.floor(MOST) == (MOST, LEAST) and m.ceiling(LEAST) == (LEAST, MOST)
+    assert m[numpy.int64(-1)] == 0 and m[True - 1] == -1
+
+
+def test_errors():
+    m = OrderedMap({1: 2}, values=int)
+    with pytest.raises(KeyError) as absent:
+        m[3]
+    assert absent.value.args == (3,)
+    for call in (lambda: m.pop(3), lambda: m.__delitem__(3), lambda: OrderedMap().popitem()):
+        with pytest.raises(KeyError):
+            call()
+    with pytest.raises(IndexError):
+        m.peekitem(1)
+    for key in ("1", 1.5, None, b"1"):
+        for call in (lambda: m[key], lambda: m.get(key), lambda: key in m, lambda: m.__setitem__(key, 1),
+                     lambda: m.ceiling(key) if key is not None else m[key], lambda: m.setdefault(key, 1)):
+            with pytest.raises(TypeError):
+                call()
+    for value in ("1", 1.5, None, b"1"):
+        with pytest.raises(TypeError):
+            m[1] = value
+    with pytest.raises(TypeError):
+        m.setdefault(7)  # None is no integer
+    for beyond in (MOST + 1, LEAST - 1, 10**40):
+        for call in (lambda: m[beyond], lambda: m.__setitem__(1, beyond), lambda: beyond in m,
+                     lambda: m.insert_many([beyond], [1]), lambda: m.find_many([1, beyond])):
+            with pytest.raises(OverflowError):
+                call()
+    with pytest.raises(ValueError):
+        m[1:2:1]
+    with pytest.raises(ValueError):
+        m.insert_many([1, 2], [1])
+    with pytest.raises(ValueError):
+        m.find_many(numpy.zeros((2, 2), numpy.int64))
+    for batch in (numpy.zeros(2), ["a"], [1.5]):
+        with pytest.raises(TypeError):
+            m.find_many(batch)
+    with pytest.raises(TypeError):
+        OrderedMap(keys=bytes).find_many([b"a", "b"])
+    with pytest.raises(TypeError):
+        m[1:2] = 3
+    for kinds in ({"keys": str}, {"keys": object}, {"values": float}):
+        with pytest.raises(TypeError):
+            OrderedMap(**kinds)
+    with pytest.raises(TypeError):
+        hash(m)
+    with pytest.raises(TypeError):
+        m.get()
+    assert m == {1: 2}
+
+
+def test_a_class_that_forgets_to_call_init():
+    class Forgets(OrderedMap):
+        def __init__(self):
+            pass
+    with pytest.raises(TypeError):
+        Forgets()[1]
+    with pytest.raises(TypeError):
+        len(Forgets())
+    gc.collect()
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint32", "uint64", "int64", ">i8"])
+def test_batches_of_other_integers_and_strides(kind):
+    m = OrderedMap(values=int)
+    keys = numpy.arange(100, dtype=kind)
+    assert m.insert_many(keys[::2], keys[::2]) == 50
+    values, found = m.find_many(keys)
+    assert values.dtype == numpy.int64 and found.dtype == numpy.bool_
+    assert (found == (keys % 2 == 0)).all() and (values == numpy.where(found, keys, 0)).all()
+    assert m.erase_many(keys[::-1]) == 50 and not m
+    assert m.find_many([])[0].shape == (0,)
+
+
+def test_long_batches():
+    m = OrderedMap(values=int)
+    keys = numpy.random.default_rng(1).permutation(5000)
+    assert m.insert_many(keys, -keys) == 5000
+    assert m.insert_many(keys, keys) == 0 and m[7] == -7
+    assert m.assign_many(keys, keys) == 0 and m[7] == 7
+    values, found = m.find_many(keys + 2500)
+    assert found.sum() == 2500 and (values[found] == keys[found] + 2500).all()
+
+
+def test_copies():
+    for m in (OrderedMap({2: "b", 1: "a"}), OrderedMap({b"x": 1}, keys=bytes, values=int)):
+        for same in (m.copy(), copy.copy(m), copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+            assert same == m and same is not m and repr(same) == repr(m)
+        same.clear()
+        assert len(m) > 0
+    assert repr(m) == "OrderedMap({b'x': 1}, keys=bytes, values=int)"
+
+
+def test_references_of_values():
+    value = object()
+    before = sys.getrefcount(value)
+    m = OrderedMap()
+    m[1] = value
+    m[2] = value
+    assert sys.getrefcount(value) == before + 2
+    m[1] = value
+    assert m.setdefault(1, None) is value and m.get(1) is value and m[1] is value
+    assert m.setdefault(3, value) is value
+    assert sys.getrefcount(value) == before + 3
+    assert m.pop(3) is value and m.popitem() == (2, value)
+    assert sys.getrefcount(value) == before + 1
+    m.insert_many(range(10), [value] * 10)
+    assert sys.getrefcount(value) == before + 10
+    assert m.find_many([4, 40])[0] == [value, None]
+    m.assign_many([0, 1], [None, None])
+    m.erase_many([2, 3, 30])
+    assert sys.getrefcount(value) == before + 6
+    walk = iter(m.items())
+    assert [key for key, _ in walk] == [0, 1, 4, 5, 6, 7, 8, 9]
+    half = iter(m.values())
+    next(half), next(half), next(half)
+    del half, walk
+    assert len(m[4:6]) == 2
+    del m[4:6]
+    assert sys.getrefcount(value) == before + 4
+    other = m.copy()
+    assert sys.getrefcount(value) == before + 8
+    m.clear()
+    del other
+    assert sys.getrefcount(value) == before
+
+
+def test_the_garbage_collector_finds_circles():
+    class Marked:
+        pass
+    for close in (lambda m: m.__setitem__(1, m), lambda m: m.__setitem__(1, iter(m)),
+                  lambda m: m.__setitem__(1, [m.items()])):
+        m = OrderedMap()
+        mark = m[0] = Marked()
+        close(m)
+        seen = weakref.ref(mark)
+        kept = weakref.ref(m)
+        del m, mark
+        gc.collect()
+        assert seen() is None and kept() is None
+    # What is in use stays.
+    m = OrderedMap({n: [n] for n in range(1000)})
+    m[1000] = m
+    gc.collect()
+    assert all(m[n] == [n] for n in range(1000))
+    del m[1000]
+
+
+def test_a_value_whose_end_uses_the_map():
+    m = OrderedMap()
+    seen = []
+
+    class Ends:
+        def __del__(self):
+            seen.append((len(m), 5 in m))
+            m[99] = 1
+    for n in range(5):
+        m[n] = Ends()
+    m[0] = None
+    m.pop(1)
+    del m[2]
+    m.erase_many([3])
+    m.clear()
+    assert len(seen) == 5 and list(m) == [99]
+
+
+def test_threads_count_exactly(kinds):
+    keys, values = kinds
+    m = OrderedMap(keys=keys, values=values)
+    sums = []
+
+    def work(seed):
+        draw = random.Random(seed)
+        mine = 0
+        for _ in range(60):
+            many = [key_of(keys, draw.randrange(300)) for _ in range(50)]
+            mine += m.insert_many(many, [value_of(values, 1)] * 50)
+            for v, there in zip(*m.find_many(many)):
+                assert not there or v == value_of(values, 1)
+            assert len(m[key_of(keys, 100):key_of(keys, 120)]) <= 20
+            mine -= m.erase_many(many[:25])
+            if m.pop(many[30], None) is not None:
+                mine -= 1
+        sums.append(mine)
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sums) == 4 and sum(sums) == len(m) == len(list(m))
+
+
+def test_a_batch_lets_other_threads_run():
+    """While one thread is in a batch, another one takes steps; with the interpreter lock held it would take none."""
+    m = OrderedMap(values=int)
+    keys = numpy.random.default_rng(2).integers(0, 2**62, 300_000)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # no thread is made to release the lock
+    try:
+        steps, ready, over = [], threading.Event(), threading.Event()
+
+        def other():
+            ready.set()
+            over.wait(0.0)
+            while not over.is_set():
+                steps.append(1)
+                over.wait(0.0001)
+        thread = threading.Thread(target=other)
+        thread.start()
+        ready.wait()
+        before = len(steps)
+        m.insert_many(keys, keys)
+        during = len(steps) - before
+    finally:
+        over.set()
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert during > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_of_fork_has_the_map():
+    m = OrderedMap({n: n for n in range(1000)}, values=int)
+    over = threading.Event()
+
+    def write():
+        keys = numpy.arange(10_000, 20_000)
+        while not over.is_set():
+            m.insert_many(keys, keys)
+            m.erase_many(keys)
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    good = all(m[n] == n for n in range(1000))
+                    m.insert_many(numpy.arange(-100, 0), numpy.arange(100))
+                    status = 0 if good and list(m.irange(-100, 999)) == list(range(-100, 1000)) else 2
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        over.set()
+        thread.join()
+    assert -1 not in m
+
+
+def test_no_memory_is_a_memory_error():
+    """In a process of its own, which may have little more memory than it has."""
+    program = """
+import resource, numpy
+from espalier import OrderedMap
+m = OrderedMap(values=int)
+m[1] = 1
+keys = numpy.arange(4_000_000)
+in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (32 << 20),) * 2)
+try:
+    m.insert_many(keys, keys)
+except MemoryError:
+    done = len(m)
+    assert 0 < done < len(keys) and m[done - 1] == done - 1 or done == 1, done
+    try:
+        for n in range(10_000_000):
+            m[n] = n
+    except MemoryError:
+        print("no memory", m[1])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "no memory 1\n", done.stderr
