@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any, Generic, TypeVar, overload
 
 import numpy
-import pandas
+import pandas  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Cache", "OrderedMap", "__version__", "read_results"]
@@ -59,7 +59,7 @@ class OrderedMap(MutableMapping[K, V], Generic[K, V]):
     def insert_many(self, keys: ArrayLike | Sequence[bytes], values: ArrayLike | Sequence[V]) -> int: ...
     def assign_many(self, keys: ArrayLike | Sequence[bytes], values: ArrayLike | Sequence[V]) -> int: ...
     @overload
-    def find_many(
+    def find_many(  # type: ignore[overload-overlap]  # of values that are anything: the second
         self: OrderedMap[K, int], keys: ArrayLike | Sequence[bytes]
     ) -> tuple[NDArray[numpy.int64], NDArray[numpy.bool_]]: ...
     @overload
