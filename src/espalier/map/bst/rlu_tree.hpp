@@ -18,15 +18,16 @@
 
 // rlu_tree: internal binary search tree by read-log-update.
 // Matveev, Shavit, Felber and Marlier, "Read-Log-Update: A Lightweight Synchronization Mechanism for Concurrent Programming",
-// SOSP 2015, section 4.2: the tree of Arbel and Attiya (map/bst/citrus.hpp) with RLU in place of RCU and locks.
+// SOSP 2015. The paper's tree is that of Arbel and Attiya (map/bst/citrus.hpp) with RLU in place of RCU and locks.
 //
 // Essence. map/rlu_map.hpp has all that does not depend on the structure. An insert locks the node above its key. An erase locks its
 // node, and the node above where it has one child at most. The entry of one with two children is replaced by that of its successor,
 // whose node goes: in one commit, so no section sees the entry twice or not at all.
 //
-// Deviations from the paper:
-//  1. The key moves to the node of the erased entry, with the value. In the paper a copy of the successor takes the node's place, whose
-//     parent the erase locks too. So keys are fields that writers change, and an erase locks three nodes, not four.
+// Differences from citrus:
+//  1. The key moves to the node of the erased entry, with the value. Citrus puts a copy of the successor in the place of the node,
+//     whose parent it has to lock too. So keys are fields that writers change, and an erase locks three nodes at most and allocates
+//     nothing.
 //  2. No sentinel keys: the tree hangs on the left edge of the head.
 //  3. No tags of empty edges and no validation, which citrus needs: what is locked has not changed since the section began.
 //
