@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/common/exit_status.hpp"
@@ -17,6 +18,7 @@
 #include "apps/common/option_group.hpp"
 #include "apps/common/report_page.hpp"
 #include "apps/common/terminal.hpp"
+#include "apps/espalier/baseline.hpp"
 #include "apps/espalier/commands.hpp"
 #include "apps/studies/mallocs.hpp"
 #include "apps/studies/study.hpp"
@@ -92,6 +94,15 @@ void declare(CLI::App& verb, bench_options& o) {
   results.add("--out", o.out, "FOLDER",
               "Folder for results.json, results.csv and report.html (out with --quick)");
   declare_results(verb, o);
+  results.add("--baseline", o.baseline, "FILE",
+              "Compare with the results in a file of an earlier --json or --out; the exit status is 1 if a "
+              "measurement takes more CPU time");
+  results.add("--baseline-command", o.baseline_command, "PROGRAM",
+              "Compare with another build of this command, which measures the same in turns with this one; "
+              "each run is "
+              "a process of its own");
+  results.add_default("--margin", o.margin, "PERCENT",
+                      "How much slower a measurement may be than the baseline");
   results.add("--hgrm", o.hgrm, "FOLDER", "Folder for latency distributions in HdrHistogram's format");
 
   verb.footer(
@@ -103,6 +114,8 @@ void declare(CLI::App& verb, bench_options& o) {
       "  espalier bench --study atc18 --keys 1000000 --out atc18/\n"
       "  espalier bench --study malloc-tsx --out malloc-tsx/\n"
       "  espalier bench --study malloc-speed --mallocs glibc,mimalloc,index-aware\n"
+      "  espalier bench --maps ordered_map --baseline before.json --margin 5\n"
+      "  espalier bench --maps ordered_map --runs 9 --baseline-command ../before/espalier\n"
       "Other programs disturb a measurement; compare only maps of one invocation, whose runs alternate.");
 }
 
@@ -238,6 +251,40 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
   }
 }
 
+using nlohmann::ordered_json;
+
+/// The document as workload::to_json() writes it.
+std::string written(const ordered_json& document) { return document.dump(1) + "\n"; }
+
+/// What --baseline names, which has something in common with the session.
+std::optional<baseline> baseline_of(const bench_options& o, const workload::session_request& session) {
+  if (o.baseline.empty()) return std::nullopt;
+  read_input(o.baseline);
+  std::vector<std::string> names;
+  for (const auto& plan : session.plans) {
+    for (const workload::registration& map : session.maps) {
+      for (const unsigned threads : session.threads)
+        names.push_back(workload::run_name(plan->name, map.facts.name, threads));
+    }
+  }
+  std::optional<baseline> before(o.baseline);
+  before->expect_some(names);
+  return before;
+}
+
+/// --baseline-command.
+void run_in_turns(const bench_options& o, const CLI::App& verb, result_files& files) {
+  std::vector<compared_time> all;
+  ordered_json results = measure_in_turns(
+      o.baseline_command, arguments_of(verb, {"--baseline-command", "--margin", "--runs", "--json"}), o.runs,
+      all);
+  const int judged = report_comparison(all, o.margin, o.baseline_command, results);
+  if (files.json) files.json->commit(written(results));
+  print_written({o.json});
+  const int status = interruption::status() != 0 ? interruption::status() : judged;
+  if (status != 0) throw CLI::RuntimeError(status);
+}
+
 void run_bench(bench_options o, const CLI::App& verb) {
   check_effects(verb, {{{"--time"}, {}, {"--operations"}}});
   if (!o.study.empty()) return run_study(o, verb);
@@ -250,13 +297,20 @@ void run_bench(bench_options o, const CLI::App& verb) {
                        {{"--time", "--operations"}, {}, {"--trace"}},
                        {{"--hgrm"}, {}, {"--latency-every=0"}},
                        // From the results the page can be made again.
-                       {{"--report"}, {"--json", "--out", "--quick"}, {}}});
+                       {{"--report"}, {"--json", "--out", "--quick"}, {}},
+                       {{"--margin"}, {"--baseline", "--baseline-command"}, {}},
+                       {{"--out", "--csv", "--report", "--hgrm", "--record", "--quick", "--latency-every",
+                         "--no-leak-check", "--baseline"},
+                        {},
+                        {"--baseline-command"}}});
+  if (!(o.margin >= 0)) throw usage_error("--margin is a percentage, at least 0");
   if (o.quick) apply_quick_defaults(o, verb);
   o.complete();
 
   // All invalid requests are detected before the first measurement.
   std::vector<std::string> left_out;
   workload::session_request session = session_of(o, verb, left_out);
+  const std::optional<baseline> before = baseline_of(o, session);
   result_files files = open_results(o);
   make_folder(o.hgrm);
   if (!o.hgrm.empty()) const io::output_file probe{fs::path(o.hgrm) / "probe"};
@@ -268,6 +322,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
   }
 
   const interruption interrupts;
+  if (!o.baseline_command.empty()) return run_in_turns(o, verb, files);
   session.interrupted = &interruption::requested();
   if (const auto& keys = session.plans.front()->keys; keys.order() == workload::key_order::explicit_list) {
     std::printf("%s: %llu keys of the type %s\n\n", o.keys_from.c_str(),
@@ -276,12 +331,19 @@ void run_bench(bench_options o, const CLI::App& verb) {
   progress shown;
   const std::vector<workload::measurement> all = workload::run_session(session, shown);
   say_left_out(left_out, "--keys");
-  const int status = interruption::status();
+  int status = interruption::status();
   if (all.empty() && status == 0)
     throw usage_error("none of the maps can run this workload; see the reasons above");
   if (!all.empty()) {
     const measure::run_context context = measure::gather_context(o.seed, o.pin, status != 0);
-    const std::string results = workload::to_json(context, all);
+    std::string results = workload::to_json(context, all);
+    if (before) {
+      ordered_json document = ordered_json::parse(results);
+      const int judged =
+          report_comparison(compare(document, *before), o.margin, before->description(), document);
+      if (status == 0) status = judged;
+      results = written(document);
+    }
     if (files.json) files.json->commit(results);
     if (files.csv) files.csv->commit(workload::to_csv(all));
     if (!o.hgrm.empty()) write_hgrm(o.hgrm, all);

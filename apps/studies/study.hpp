@@ -38,6 +38,9 @@ struct bench_options : map_options, load_options, result_options {
   std::int64_t latency_every = 16;
   bool no_leak_check = false;
   std::string hgrm;
+  std::string baseline;
+  std::string baseline_command;
+  double margin = 10;
 };
 
 /// The parameters of the measurement: all of a request except its maps and plans. Throws usage_error.

@@ -62,7 +62,7 @@ ordered_json context_json(const measure::run_context& c) {
 }
 
 std::string run_name(const measurement& m) {
-  return fmt::format("{}/{}/threads:{}", m.plan->name, m.facts.name, m.threads);
+  return workload::run_name(m.plan->name, m.facts.name, m.threads);
 }
 
 ordered_json identity(const measurement& m, std::size_t family) {
@@ -206,6 +206,10 @@ ordered_json latency_json(const measurement& m, std::string_view operation_name,
 }
 
 }  // namespace
+
+std::string run_name(std::string_view workload, std::string_view map, unsigned threads) {
+  return fmt::format("{}/{}/threads:{}", workload, map, threads);
+}
 
 measure::histogram latency_of_all(const measurement& m) {
   measure::histogram all;

@@ -15,6 +15,9 @@ namespace espalier::workload {
 inline constexpr std::array<std::string_view, elision_events> event_names{
     "commits", "conflict", "capacity", "lock_held", "other", "fallbacks", "healed", "skipped"};
 
+/// The name of a measurement in results.
+[[nodiscard]] std::string run_name(std::string_view workload, std::string_view map, unsigned threads);
+
 /// Results in the JSON shape of Google Benchmark, which its compare.py reads: `context`, and `benchmarks` with an entry
 /// for each run and for each aggregate. In addition, `latency` with percentiles and curves. real_time is wall time, and
 /// cpu_time is thread CPU time without the drawing of keys, in nanoseconds per operation of all threads. `transactions` of a run and of the medians

@@ -1,0 +1,230 @@
+#include "apps/espalier/baseline.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "apps/common/child.hpp"
+#include "espalier/measure/statistics.hpp"
+
+namespace espalier::app {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// An entry's terms that a change of the code does not change.
+std::string terms_of(const ordered_json& entry) {
+  std::string terms;
+  for (const char* const field : {"mix", "distribution", "keys", "key_type", "placement"})
+    terms += fmt::format("{}={} ", field, entry.value(field, ordered_json()).dump());
+  return terms;
+}
+
+/// The medians of results.
+std::vector<measured_time> times_of(const ordered_json& results) {
+  std::vector<measured_time> all;
+  if (!results.is_object()) return all;
+  const auto benchmarks = results.find("benchmarks");
+  if (benchmarks == results.end() || !benchmarks->is_array()) return all;
+  for (const ordered_json& entry : *benchmarks) {
+    if (!entry.is_object() || entry.value("aggregate_name", ordered_json()) != "median") continue;
+    const ordered_json name = entry.value("run_name", ordered_json());
+    const ordered_json time = entry.value("cpu_time", ordered_json());
+    if (!name.is_string() || !time.is_number() || time.get<double>() <= 0) continue;
+    all.push_back({name.get<std::string>(), terms_of(entry), time.get<double>()});
+  }
+  return all;
+}
+
+std::string text_in(const ordered_json& results, const char* field) {
+  const ordered_json value = results.value("context", ordered_json::object()).value(field, ordered_json());
+  return value.is_string() ? value.get<std::string>() : "unavailable";
+}
+
+/// Of results with runs of several processes, of which the first one's aggregates are there: medians of all runs.
+void keep_medians_of(ordered_json& results, std::int64_t turns) {
+  const ordered_json all = std::move(results["benchmarks"]);
+  ordered_json& kept = results["benchmarks"] = ordered_json::array();
+  for (ordered_json entry : all) {
+    const bool is_run = entry.value("run_type", "") == "iteration";
+    if (!is_run && entry.value("aggregate_name", "") != "median") continue;
+    entry["repetitions"] = turns;
+    if (!is_run) {
+      entry["iterations"] = turns;
+      for (const char* const field : {"real_time", "cpu_time", "items_per_second"}) {
+        std::vector<double> values;
+        for (const ordered_json& run : all) {
+          if (run.value("run_type", "") == "iteration" && run["run_name"] == entry["run_name"] &&
+              run[field].is_number())
+            values.push_back(run[field].get<double>());
+        }
+        if (const auto median = measure::median(values)) entry[field] = *median;
+      }
+    }
+    kept.push_back(std::move(entry));
+  }
+  results["latency"] = ordered_json::array();
+}
+
+}  // namespace
+
+baseline::baseline(const std::string& file) : file_(file) {
+  std::ifstream from(file);
+  if (!from) throw usage_error(fmt::format("--baseline {} cannot be read", file));
+  const ordered_json results = ordered_json::parse(from, nullptr, false);
+  if (!results.is_discarded()) times_ = times_of(results);
+  if (times_.empty())
+    throw usage_error(
+        fmt::format("--baseline {} has no results of espalier bench; write some with --json FILE", file));
+  description_ =
+      fmt::format("{} (commit {}, {})", file, text_in(results, "commit"), text_in(results, "date"));
+}
+
+void baseline::expect_some(const std::vector<std::string>& names) const {
+  const auto is_measured = [&](const measured_time& t) {
+    return std::ranges::find(names, t.name) != names.end();
+  };
+  if (std::ranges::any_of(times_, is_measured)) return;
+  throw usage_error(fmt::format("--baseline {} has none of these measurements; it has {}{}", file_,
+                                times_[0].name,
+                                times_.size() == 1 ? "" : fmt::format(" and {} more", times_.size() - 1)));
+}
+
+std::vector<compared_time> compare(const ordered_json& results, const baseline& with) {
+  std::vector<compared_time> all;
+  for (const measured_time& now : times_of(results)) {
+    const auto before = std::ranges::find(with.times(), now);
+    if (before != with.times().end())
+      all.push_back({now.name, before->cpu_ns, now.cpu_ns, now.cpu_ns / before->cpu_ns});
+    else
+      std::fprintf(stderr,
+                   "%s is not compared: the baseline has no measurement of this name with these keys\n",
+                   now.name.c_str());
+  }
+  return all;
+}
+
+int report_comparison(const std::vector<compared_time>& all, double margin, const std::string& against,
+                      ordered_json& results) {
+  ordered_json& comparison = results["comparison"];
+  comparison = {{"baseline", against}, {"measure", "cpu_time"}, {"margin_percent", margin}};
+  ordered_json& rows = comparison["benchmarks"] = ordered_json::array();
+  std::size_t slower = 0;
+  std::size_t longest = 0;
+  for (const compared_time& c : all) longest = std::max(longest, c.name.size());
+  std::printf("CPU time of an operation, beside %s:\n\n", against.c_str());
+  for (const compared_time& c : all) {
+    const bool is_slower = c.ratio > 1 + margin / 100;
+    slower += std::size_t{is_slower};
+    rows.push_back({{"name", c.name},
+                    {"before", c.before_ns},
+                    {"now", c.now_ns},
+                    {"ratio", c.ratio},
+                    {"slower", is_slower}});
+    std::printf("  %-*s %10.1f ns  %10.1f ns  %6.2f x%s\n", static_cast<int>(longest), c.name.c_str(),
+                c.before_ns, c.now_ns, c.ratio, is_slower ? "  slower" : "");
+  }
+  comparison["slower"] = slower;
+  if (all.empty())
+    std::printf("  nothing could be compared\n");
+  else if (slower == 0)
+    std::printf("\nnone of %zu is slower by more than %g %%\n", all.size(), margin);
+  else
+    std::printf("\n%zu of %zu slower by more than %g %%\n", slower, all.size(), margin);
+  return slower != 0 || all.empty() ? exit_failure : exit_done;
+}
+
+ordered_json measure_in_turns(const std::string& command, const std::vector<std::string>& arguments,
+                              std::int64_t turns, std::vector<compared_time>& all) {
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
+  if (access(command.c_str(), X_OK) != 0)
+    throw usage_error(
+        fmt::format("--baseline-command {} is no program; name the espalier of another build", command));
+  const scratch_folder scratch("espalier-turns");
+  const auto measure = [&](const std::string& program) {
+    const std::string file = scratch.path() / "results.json";
+    std::vector<std::string> words{program, "bench"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    for (const char* const word : {"--runs=1", "--latency-every=0", "--no-leak-check"})
+      words.emplace_back(word);
+    words.push_back("--json=" + file);
+    const std::optional<int> status = run_child(words, child_output::dropped);
+    if (status != exit_done)
+      throw std::runtime_error(
+          fmt::format("{} bench has ended with status {}; see above", program, status ? *status : 127));
+    std::ifstream from(file);
+    return ordered_json::parse(from);
+  };
+
+  struct figures {
+    std::vector<double> before;
+    std::vector<double> now;
+    std::vector<double> ratio;
+  };
+  std::map<std::string, figures> of_name;
+  ordered_json results;
+  for (std::int64_t turn = 0; turn < turns && !interruption::requested(); ++turn) {
+    std::fprintf(stderr, "turn %lld of %lld\n", static_cast<long long>(turn + 1),
+                 static_cast<long long>(turns));
+    // What comes first alternates, so that neither gains by its place.
+    ordered_json before;
+    ordered_json now;
+    if (turn % 2 == 0) before = measure(command);
+    now = measure(own);
+    if (turn % 2 != 0) before = measure(command);
+    const std::vector<measured_time> others = times_of(before);
+    for (const measured_time& t : times_of(now)) {
+      const auto other = std::ranges::find(others, t);
+      if (other == others.end()) continue;
+      figures& f = of_name[t.name];
+      f.before.push_back(other->cpu_ns);
+      f.now.push_back(t.cpu_ns);
+      f.ratio.push_back(t.cpu_ns / other->cpu_ns);
+    }
+    if (turn == 0) {
+      results = std::move(now);
+      for (const measured_time& t : times_of(results)) all.push_back({t.name, 0, 0, 0});
+      continue;
+    }
+    for (ordered_json& entry : now["benchmarks"]) {
+      if (entry.value("run_type", "") != "iteration") continue;
+      entry["repetition_index"] = turn;
+      results["benchmarks"].push_back(std::move(entry));
+    }
+  }
+  if (!results.is_null()) keep_medians_of(results, turns);
+  std::erase_if(all, [&](const compared_time& c) { return !of_name.contains(c.name); });
+  for (compared_time& c : all) {
+    const figures& f = of_name[c.name];
+    c.before_ns = measure::median(f.before).value_or(0);
+    c.now_ns = measure::median(f.now).value_or(0);
+    c.ratio = measure::median(f.ratio).value_or(0);
+  }
+  return results;
+}
+
+std::vector<std::string> arguments_of(const CLI::App& verb, const std::vector<std::string_view>& without) {
+  std::vector<std::string> words;
+  for (const CLI::Option* const option : verb.get_options()) {
+    const std::string name = "--" + option->get_single_name();
+    if (option->count() == 0 || std::ranges::find(without, name) != without.end()) continue;
+    if (option->get_items_expected_max() == 0) {
+      words.push_back(name);
+      continue;
+    }
+    for (const std::string& value : option->results()) words.push_back(name + "=" + value);
+  }
+  return words;
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""`espalier bench` beside a baseline: a file of results, and another build. Baselines are made so that no machine can
+change the verdict: a thousand times as fast, or as slow."""
+
+import json
+import pathlib
+import unittest
+
+from case import COMMAND, Case
+
+LOAD = ("--maps", "ordered_map,ticket", "--keys", "64", "--operations", "500", "--threads", "1,2")
+NAMES = [f"50/25/25 uniform/{name}/threads:{threads}" for threads in (1, 2) for name in ("ordered_map", "ticket")]
+QUICK = ("bench", *LOAD, "--mix", "50/25/25", "--runs", "2", "--latency-every", "0")
+
+
+class Baseline(Case):
+    def setUp(self) -> None:
+        super().setUp()
+        self.ended(0, *QUICK, "--json", "now.json")
+        self.now = json.loads((self.folder / "now.json").read_text())
+
+    def saved(self, factor: float, only: str = "", **terms: object) -> str:
+        """Results that took so many times the time."""
+        changed = json.loads(json.dumps(self.now))
+        for entry in changed["benchmarks"]:
+            if only in entry["name"]:
+                entry.update(cpu_time=entry["cpu_time"] * factor, **terms)
+        (self.folder / "before.json").write_text(json.dumps(changed))
+        return "before.json"
+
+    def test_what_is_slower_is_named_and_ends_with_status_1(self) -> None:
+        self.saved(1000)
+        done = self.ended(0, *QUICK, "--baseline", "before.json", "--json", "compared.json")
+        self.assertIn("none of 4 is slower by more than 10 %", done.stdout)
+        compared = json.loads((self.folder / "compared.json").read_text())
+        self.assertEqual(compared["comparison"]["slower"], 0)
+        self.assertEqual([row["name"] for row in compared["comparison"]["benchmarks"]], NAMES)
+        for row in compared["comparison"]["benchmarks"]:
+            self.assertAlmostEqual(row["ratio"], row["now"] / row["before"])
+        # All else is as without a baseline.
+        self.assertEqual([b["name"] for b in compared["benchmarks"]], [b["name"] for b in self.now["benchmarks"]])
+
+        self.saved(1 / 1000)
+        done = self.ended(1, *QUICK, "--baseline", "before.json", "--json", "compared.json")
+        self.assertIn("4 of 4 slower by more than 10 %", done.stdout)
+        self.assertEqual(done.stdout.count("x  slower\n"), 4)
+        compared = json.loads((self.folder / "compared.json").read_text())
+        self.assertTrue(all(row["slower"] for row in compared["comparison"]["benchmarks"]))
+        self.assertIn("none of 4", self.ended(0, *QUICK, "--baseline", "before.json", "--margin", "1e9").stdout)
+
+    def test_one_of_several_is_enough(self) -> None:
+        self.saved(1000)
+        everything = json.loads((self.folder / "before.json").read_text())
+        for entry in everything["benchmarks"]:
+            if entry["run_name"] == NAMES[1]:
+                entry["cpu_time"] /= 1e6
+        (self.folder / "before.json").write_text(json.dumps(everything))
+        done = self.ended(1, *QUICK, "--baseline", "before.json")
+        self.assertIn("1 of 4 slower", done.stdout)
+        self.assertRegex(done.stdout, rf"(?m)^  {NAMES[1]} .* slower$")
+
+    def test_only_like_is_compared_with_like(self) -> None:
+        self.saved(1000, only="ticket", keys=65)
+        done = self.ended(0, *QUICK, "--baseline", "before.json")
+        self.assertIn("none of 2 is slower", done.stdout)
+        self.assertEqual(done.stderr.count("is not compared"), 2)
+
+    def test_baselines_that_cannot_be_are_refused(self) -> None:
+        folder = pathlib.Path(self.folder)
+        (folder / "none.json").write_text("{}")
+        (folder / "no.json").write_text("no JSON")
+        (folder / "cut.json").write_text('{"benchmarks": [3, {"aggregate_name": "median"}, {"run_name": 7}]}')
+        before = str(folder / self.saved(1))
+        for arguments, word in {
+            ("--baseline", "absent.json"): "cannot be read",
+            ("--baseline", str(folder / "none.json")): "no results of espalier bench",
+            ("--baseline", str(folder / "no.json")): "no results of espalier bench",
+            ("--baseline", str(folder / "cut.json")): "no results of espalier bench",
+            ("--baseline", before, "--mix", "ycsb-a"): "none of these measurements",
+            ("--baseline", before, "--mix", "50/25/25", "--json", before): "results would replace it",
+            ("--baseline-command", "absent"): "no program",
+            ("--baseline-command", str(COMMAND), "--baseline", before): "--baseline",
+            ("--baseline-command", str(COMMAND), "--out", "o"): "--out",
+            ("--margin", "5"): "--margin",
+            ("--baseline", before, "--margin=-1"): "--margin",
+        }.items():
+            with self.subTest(arguments):
+                self.assertIn(word, self.refused("bench", *LOAD, *arguments))
+
+    def other_build(self, factor: float) -> str:
+        """A build of the command that is said to take so many times the time."""
+        program = self.folder / "other"
+        program.write_text(f"""#!/usr/bin/python3
+import json, subprocess, sys
+done = subprocess.run([{str(COMMAND)!r}, *sys.argv[1:]])
+file = next(a.split("=", 1)[1] for a in sys.argv if a.startswith("--json="))
+results = json.load(open(file))
+for entry in results["benchmarks"]:
+    entry["cpu_time"] *= {factor}
+json.dump(results, open(file, "w"))
+print(*sys.argv[1:], file=open("{self.folder}/asked", "a"))
+sys.exit(done.returncode)
+""")
+        program.chmod(0o755)
+        return str(program)
+
+    def test_another_build_measures_in_turns(self) -> None:
+        turns = ("bench", *LOAD, "--mix", "50/25/25", "--runs", "3")
+        done = self.ended(0, *turns, "--baseline-command", self.other_build(1000), "--json", "turns.json")
+        self.assertIn("none of 4 is slower", done.stdout)
+        asked = (self.folder / "asked").read_text().splitlines()
+        self.assertEqual(len(asked), 3)
+        for line in asked:
+            for word in ("--maps=ordered_map", "--maps=ticket", "--keys=64", "--mix=50/25/25", "--threads=2", "--runs=1"):
+                self.assertIn(word, line.split())
+        results = json.loads((self.folder / "turns.json").read_text())
+        for name in NAMES:
+            runs = [b for b in results["benchmarks"] if b["run_name"] == name and b["run_type"] == "iteration"]
+            self.assertEqual([b["repetition_index"] for b in runs], [0, 1, 2])
+            median = next(b for b in results["benchmarks"] if b["name"] == f"{name}_median")
+            self.assertEqual(median["cpu_time"], sorted(b["cpu_time"] for b in runs)[1])
+            row = next(r for r in results["comparison"]["benchmarks"] if r["name"] == name)
+            self.assertEqual(row["now"], median["cpu_time"])
+        # What it has written is a baseline, too.
+        self.assertIn("of 4", self.espalier(*QUICK, "--baseline", "turns.json").stdout)
+
+        done = self.ended(1, *turns, "--baseline-command", self.other_build(1 / 1000))
+        self.assertIn("4 of 4 slower", done.stdout)
+
+    def test_another_build_that_fails_is_reported(self) -> None:
+        other = self.folder / "other"
+        other.write_text("#!/bin/sh\necho 'other: no such option' >&2\nexit 2\n")
+        other.chmod(0o755)
+        done = self.ended(1, "bench", *LOAD, "--baseline-command", str(other))
+        self.assertIn("other: no such option", done.stderr)
+        self.assertIn("ended with status 2", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
