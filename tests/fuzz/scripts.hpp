@@ -319,6 +319,13 @@ class player {
     return f();
   }
 
+  struct optional_found {
+    static std::optional<value> found(const map_type*, const value& v) noexcept { return v; }
+    static std::optional<value> absent(const map_type*) noexcept { return std::nullopt; }
+    static std::optional<value> slowly(const map_type* map, const key& k, const map_type*) noexcept {
+      return map->find(k);
+    }
+  };
   [[nodiscard]] std::optional<value> in_model(const key& k) const {
     const auto at = model_.find(k);
     return at == model_.end() ? std::nullopt : std::optional(at->second);
@@ -393,6 +400,9 @@ class player {
       case operation::find: {
         const key k = next_key();
         expect(call([&](auto&... g) { return map_.find(g..., k); }) == in_model(k), "another value");
+        if constexpr (requires { map_.template tail_find<optional_found>(k, &map_); })
+          expect(map_.template tail_find<optional_found>(k, &map_) == in_model(k),
+                 "another value at its end");
         break;
       }
       case operation::contains: {

@@ -90,6 +90,24 @@ using namespace espalier;
 
 namespace {
 
+/// What tail_find() of a map of numbers returns.
+struct number_found {
+  [[gnu::always_inline]] static espalier_status found(std::uint64_t* to, std::uint64_t value) noexcept {
+    return copy_out(value, to);
+  }
+  [[gnu::always_inline]] static espalier_status absent(std::uint64_t* /*to*/) noexcept {
+    return ESPALIER_ABSENT;
+  }
+  template <class Map>
+  [[gnu::noinline, gnu::cold]] static espalier_status slowly(const Map* map, std::uint64_t key,
+                                                             std::uint64_t* to) noexcept {
+    return guarded([&] {
+      const auto there = map->find(key);
+      return there ? copy_out(*there, to) : ESPALIER_ABSENT;
+    });
+  }
+};
+
 template <class Map, class Key, class Value, class Out>
 struct map_calls {
   using key_view = typename Map::key_view;
@@ -105,16 +123,18 @@ struct map_calls {
         [&] { return unless(map->insert_or_assign(from_c(key), owned(value)), ESPALIER_PRESENT); });
   }
   static espalier_status find(const Map* map, Key key, Out* value) noexcept {
-    if (map == nullptr || !valid(key) || !valid_or_null(value)) return ESPALIER_INVALID;
-    return guarded([&] {
-      espalier_status found = ESPALIER_ABSENT;
-      if constexpr (std::same_as<mapped, std::uint64_t>) {
-        if (const auto there = map->find(from_c(key))) found = copy_out(*there, value);
-      } else {
+    if constexpr (requires { map->template tail_find<number_found>(key, value); }) {
+      if (map == nullptr) [[unlikely]]
+        return ESPALIER_INVALID;
+      return map->template tail_find<number_found>(key, value);
+    } else {
+      if (map == nullptr || !valid(key) || !valid_or_null(value)) return ESPALIER_INVALID;
+      return guarded([&] {
+        espalier_status found = ESPALIER_ABSENT;
         map->find(from_c(key), [&](const mapped& there) { found = copy_out(there, value); });
-      }
-      return found;
-    });
+        return found;
+      });
+    }
   }
   static espalier_status erase(Map* map, Key key) noexcept {
     if (map == nullptr || !valid(key)) return ESPALIER_INVALID;

@@ -99,6 +99,11 @@ class epoch_domain {
     return guard(*this, r);
   }
 
+  /// A pin that ends where its user says. It can be passed on in a register, which a guard cannot.
+  class bare_pin;
+  /// Calls no function: the pin is nothing at a thread's first pin, and where a table of records has grown.
+  [[nodiscard, gnu::always_inline]] bare_pin pin_at_hand() noexcept;
+
   void purge(void* owner) noexcept;
 
   /// Advances as far as pinned threads permit and reclaims what it can, for every thread, the ended ones
@@ -165,6 +170,23 @@ class epoch_domain {
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> refusals_{0};
   per_thread<record> records_;
 };
+
+class epoch_domain::bare_pin {
+ public:
+  [[nodiscard]] explicit operator bool() const noexcept { return record_ != nullptr; }
+  [[gnu::always_inline]] void end() const noexcept { leave(*record_); }
+
+ private:
+  friend epoch_domain;
+  explicit bare_pin(record* r) noexcept : record_(r) {}
+  record* record_;
+};
+
+[[gnu::always_inline]] inline epoch_domain::bare_pin epoch_domain::pin_at_hand() noexcept {
+  record* const mine = records_.if_at_hand();
+  if (mine != nullptr && mine->depth++ == 0) enter(*mine);
+  return bare_pin(mine);
+}
 
 static_assert(reclaimer<epoch_domain>);
 

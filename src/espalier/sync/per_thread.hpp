@@ -73,6 +73,13 @@ class per_thread {
   /// The element of the calling thread where it exists. As fast as local().
   [[nodiscard]] T* if_made() const noexcept { return at(hw::try_thread_slot()); }
 
+  /// The same without a call of a function: null also where a thread's first call would give it a slot, or where the table
+  /// has grown since.
+  [[nodiscard, gnu::always_inline]] T* if_at_hand() const noexcept {
+    element* const one = in_newest(hw::detail::slot_of_thread);
+    return one == nullptr ? nullptr : &one->value;
+  }
+
   /// The element of a slot if it exists. Null for max_thread_slots.
   [[nodiscard]] T* at(std::uint32_t slot) const noexcept {
     if (element* const one = in_newest(slot)) [[likely]]

@@ -262,9 +262,22 @@ struct hashed_leaf : node_base {
   [[nodiscard, gnu::always_inline]] bool find_beside_writers(const key_type k, Word& found,
                                                              hw::vector_width width) const noexcept {
     const search_end at = search(unvalidated{}, k, width);
-    const hw::word_pair entry = hw::load_pair(&all[at.mark / marks].all[first_of(at.equal)]);
+    const hw::word_pair entry = entry_at(at);
     found = std::bit_cast<Word>(entry.second);
     return entry.first == k;
+  }
+  /// The same in two parts, of which the first one calls no function. False: the search goes on behind the key's home group.
+  /// The key is present if the entry is its.
+  [[nodiscard, gnu::always_inline]] bool find_at_home(const key_type k, hw::word_pair& entry,
+                                                      hw::vector_width width) const noexcept {
+    search_end at;
+    if (!search_home(unvalidated{}, k, width, at)) [[unlikely]]
+      return false;
+    entry = entry_at(at);
+    return true;
+  }
+  [[nodiscard]] hw::word_pair find_behind_home(const key_type k) const noexcept {
+    return entry_at(search_behind(mark_of(k), k));
   }
   /// Whether an entry is loaded in one step, by a processor with these vectors.
   [[nodiscard]] static bool loads_entries(hw::vector_width width) noexcept {
@@ -592,11 +605,21 @@ struct hashed_leaf : node_base {
   template <class Witness>
   [[nodiscard, gnu::always_inline]] search_end search(const Witness& w, const key_type k,
                                                       hw::vector_width width) const noexcept {
-    const unsigned home = mark_of(k);
-    const unsigned equal = with_key(w, home / marks, k, width);
-    if ((marked(w, home) & unsigned{equal == 0}) != 0) [[unlikely]]
-      return search_behind(home, k);
-    return {home, equal};
+    search_end at;
+    if (!search_home(w, k, width, at)) [[unlikely]]
+      return search_behind(at.mark, k);
+    return at;
+  }
+  /// Whether it ends there.
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] bool search_home(const Witness& w, const key_type k,
+                                                     hw::vector_width width, search_end& at) const noexcept {
+    at.mark = mark_of(k);
+    at.equal = with_key(w, at.mark / marks, k, width);
+    return (marked(w, at.mark) & unsigned{at.equal == 0}) == 0;
+  }
+  [[nodiscard, gnu::always_inline]] hw::word_pair entry_at(const search_end& at) const noexcept {
+    return hw::load_pair(&all[at.mark / marks].all[first_of(at.equal)]);
   }
   /// In the groups behind the home. The caller has the lock, or validates what it has found.
   [[nodiscard, gnu::noinline]] search_end search_behind(unsigned at, const key_type k) const noexcept {

@@ -103,6 +103,40 @@ class hashed_nodes : public tree_nodes<std::uint64_t, std::less<std::uint64_t>,
   /// Not inline, as make_room() of tree_changes.hpp.
   [[nodiscard]] found_word find_again(stored key) const noexcept;
 
+  /// The image that no inner node has as a separator.
+  static constexpr stored no_separator = ~stored{0};
+  /// One attempt of a find as the last thing that a function does. It calls Then's functions in its own place alone, so it
+  /// saves no registers: again() where it found nothing out, ended(value, present), or behind(leaf, stamp) where
+  /// find_behind() is to go on.
+  template <hw::vector_width Width, class Then>
+  [[gnu::always_inline]] auto find_then(const stored key, const Then& then) const noexcept {
+    node_base* node = this->anchor_.root.get(unvalidated{});
+    if (node == nullptr || key == no_separator) [[unlikely]]
+      return then.again();
+    for (unsigned level = node->level; level != 0; --level)
+      node = static_cast<const typename base::inner*>(node)->guess_child(key, Width);
+    const leaf& of_key = *static_cast<const leaf*>(node);
+    const optimistic_version::stamp seen = of_key.placement.now();
+    const bool is_of_key = seen.steady() && of_key.covers(unvalidated{}, key);
+    if (!is_of_key) [[unlikely]]
+      return then.again();
+    hw::word_pair entry;
+    if (!of_key.find_at_home(key, entry, Width)) [[unlikely]]
+      return then.behind(of_key, seen);
+    if (!of_key.placement.validate(seen)) [[unlikely]]
+      return then.again();
+    return then.ended(std::bit_cast<word>(entry.second), entry.first == key);
+  }
+  /// Calls again() or ended().
+  template <class Then>
+  [[gnu::always_inline]] static auto find_behind(const stored key, const leaf& of_key,
+                                                 const optimistic_version::stamp seen,
+                                                 const Then& then) noexcept {
+    const hw::word_pair entry = of_key.find_behind_home(key);
+    return of_key.placement.validate(seen) ? then.ended(std::bit_cast<word>(entry.second), entry.first == key)
+                                           : then.again();
+  }
+
   /// Where there was no root: what f(leaf) returns for the first leaf, `empty` if the map is empty, or `again` if it has a root
   /// now.
   template <class F, class Result>

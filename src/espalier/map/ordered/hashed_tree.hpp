@@ -15,6 +15,7 @@
 #include "espalier/map/ordered/key_image.hpp"
 #include "espalier/map/tree/optimistic_access.hpp"
 #include "espalier/map/tree/tree.hpp"
+#include "espalier/reclaim/epoch.hpp"
 #include "espalier/sync/backoff.hpp"
 
 // What ordered_map is for keys that have images (key_image.hpp): a B+tree whose leaves are hash tables.
@@ -110,6 +111,28 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout>
       if (const char* const wrong = only->check()) return wrong;
     }
     return base::check_invariants();
+  }
+
+  /// The find of a function that does nothing else, as those of espalier.h: it calls functions in its own place alone, so
+  /// that it saves no registers. Returns what Reply::found(context, value), Reply::absent(context) or
+  /// Reply::slowly(map, key, context) returns: the last one is a find as others. The values lie in the nodes.
+  template <class Reply, class Context>
+  [[gnu::always_inline]] auto tail_find(const Key key, const Context context) const noexcept
+    requires(base::holder::in_place && base::leaf::updates_in_place &&
+             sampled_keys<Fanout::inner>::part == 16 &&
+             std::is_same_v<typename Traits::reclaimer_type, epoch_domain>)
+  {
+    const Map* const map = static_cast<const Map*>(this);
+    const hw::vector_width width = hw::vectors();
+    if (width != hw::vector_width::avx2 && width != hw::vector_width::avx512) [[unlikely]]
+      return Reply::slowly(map, key, context);
+    const epoch_domain::bare_pin pin = this->store_.domain().pin_at_hand();
+    if (!pin) [[unlikely]]
+      return Reply::slowly(map, key, context);
+    const tail_of_find<Reply, Context> then{map, key, context, pin};
+    return width == hw::vector_width::avx2
+               ? this->template find_then<hw::vector_width::avx2>(image::of(key), then)
+               : this->template find_then<hw::vector_width::avx512>(image::of(key), then);
   }
 
  protected:
@@ -320,6 +343,32 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout>
     }
     return present;
   }
+
+  template <class Reply, class Context>
+  struct tail_of_find {
+    const Map* map;
+    Key key;
+    Context context;
+    epoch_domain::bare_pin pin;
+
+    [[gnu::always_inline]] auto again() const noexcept {
+      pin.end();
+      return Reply::slowly(map, key, context);
+    }
+    [[gnu::always_inline]] auto ended(const word value, bool present) const noexcept {
+      pin.end();
+      return present ? Reply::found(context, holder::read(value)) : Reply::absent(context);
+    }
+    [[gnu::always_inline]] auto behind(const leaf& of_key, optimistic_version::stamp seen) const noexcept {
+      return go_on(map, key, context, pin, &of_key, seen);
+    }
+    // As many arguments as registers hold.
+    [[gnu::noinline]] static auto go_on(const Map* map, const Key key, Context context,
+                                        epoch_domain::bare_pin pin, const leaf* of_key,
+                                        optimistic_version::stamp seen) noexcept {
+      return nodes::find_behind(image::of(key), *of_key, seen, tail_of_find{map, key, context, pin});
+    }
+  };
 
   // As in tree.hpp.
 
