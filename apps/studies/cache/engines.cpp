@@ -90,17 +90,18 @@ class value_buffers {
   hw::page_run pages_;
 };
 
-/// What each engine does with a thread's requests: `get` and `set` are its ways.
+/// What each engine does with a thread's requests: `get` and `set` are its ways. A get returns the buffer that has the value, or
+/// null.
 template <class Get, class Set>
-void run_requests(request_feed& feed, const value_buffers& buffers, std::byte* result, Get&& get, Set&& set) {
+void run_requests(request_feed& feed, const value_buffers& buffers, Get&& get, Set&& set) {
   for (request r; feed.next(r);) {
     const cache_key key = cache_key::of(r.number);
     if (r.sets) {
       feed.was_set(r.number, set(r.number, key));
     } else {
-      const bool found = get(key, result);
-      if (found) buffers.read_lines(result);
-      feed.got(r.number, found ? result : nullptr);
+      std::byte* const value = get(key);
+      if (value != nullptr) buffers.read_lines(value);
+      feed.got(r.number, value);
     }
   }
 }
@@ -133,7 +134,7 @@ class shared_program final : public studied_cache {
   void operate(unsigned thread, request_feed& feed) override {
     const value_buffers& mine = *buffers_[thread];
     run_requests(
-        feed, mine, mine[0], [&](const cache_key& key, std::byte* to) { return cache_.get(key, to); },
+        feed, mine, [&](const cache_key& key) { return cache_.get(key, mine[0]) ? mine[0] : nullptr; },
         [&](std::uint64_t number, const cache_key& key) {
           feed.make_value(number, mine[1]);
           mine.write_lines(mine[1]);
@@ -168,9 +169,10 @@ class served_program final : public studied_cache {
     if (shape_.roles[thread].serves) return serve_until_all_end(feed, [this] { return servers_.serve(0); });
     const value_buffers& mine = *buffers_[thread];
     run_requests(
-        feed, mine, mine[0],
-        [&](const cache_key& key, std::byte* to) {
-          return parts_.call(key, [key, to](cache& c) noexcept { return c.get(key, to); });
+        feed, mine,
+        [&](const cache_key& key) {
+          std::byte* const to = mine[0];
+          return parts_.call(key, [key, to](cache& c) noexcept { return c.get(key, to); }) ? to : nullptr;
         },
         [&](std::uint64_t number, const cache_key& key) {
           const std::byte* const from = mine[1];
@@ -206,9 +208,9 @@ class partitioned_program final : public studied_cache {
     const thread_role& role = shape_.roles[thread];
     runtime_.attach(role.home);
     const value_buffers& mine =
-        buffers_[thread].emplace(shape_.value_bytes, 1 + std::size_t{set_buffers} * parts_.count());
+        buffers_[thread].emplace(shape_.value_bytes, (1 + std::size_t{set_buffers}) * parts_.count());
     sets_[thread].resize(parts_.count());
-    fill(shape_, role, parts_[role.home], feed, mine[1],
+    fill(shape_, role, parts_[role.home], feed, mine[0],
          [&](const cache_key& key) { return parts_.index_of(key) == role.home; });
     make_rings(parts_);
   }
@@ -217,17 +219,20 @@ class partitioned_program final : public studied_cache {
     const value_buffers& mine = *buffers_[thread];
     unsigned gets = 0;
     run_requests(
-        feed, mine, mine[0],
-        [&](const cache_key& key, std::byte* to) {
+        feed, mine,
+        [&](const cache_key& key) {
+          const unsigned its = parts_.index_of(key);
+          // By message each partition has a buffer of its own: what one wrote there another would have to fetch.
+          std::byte* const to = mine[How == getting::by_message ? its : 0];
           const auto operation = [key, to](Cache& c) noexcept { return c.get(key, to); };
-          if constexpr (How == getting::by_message) {
-            return parts_.call(key, operation);
-          } else {
+          const auto done = [&] {
+            if constexpr (How == getting::by_message) return parts_.call(key, operation);
             // What other localities have sent to this one.
             if (++gets % gets_between_polls == 0) runtime_.poll();
-            if constexpr (How == getting::here) return operation(parts_[parts_.index_of(key)]);
+            if constexpr (How == getting::here) return operation(parts_[its]);
             return parts_.run_here(key, operation);
-          }
+          };
+          return done() ? to : nullptr;
         },
         [&](std::uint64_t number, const cache_key& key) {
           std::byte* const from = next_set_buffer(thread, parts_.index_of(key));
@@ -259,7 +264,7 @@ class partitioned_program final : public studied_cache {
   /// The one whose set to this partition was answered first.
   std::byte* next_set_buffer(unsigned thread, unsigned partition) {
     const unsigned turn = sets_[thread][partition]++ % set_buffers;
-    return (*buffers_[thread])[1 + std::size_t{partition} * set_buffers + turn];
+    return (*buffers_[thread])[parts_.count() + std::size_t{partition} * set_buffers + turn];
   }
 
   cache_shape shape_;
