@@ -46,7 +46,8 @@ address address_of(std::string item, int port, bool has_tls) {
     break;
   }
   if (item.starts_with("proto[") || item.starts_with("tag["))
-    throw usage_error(fmt::format("-l {}: protocols and tags of a listener are not supported; name host:port", item));
+    throw usage_error(
+        fmt::format("-l {}: protocols and tags of a listener are not supported; name host:port", item));
   std::string host = item;
   std::string given;
   if (item.starts_with('[')) {

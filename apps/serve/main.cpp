@@ -79,9 +79,9 @@ bool read_tls_setting(memcached::tls_settings& tls, const std::string& name, con
     return *read;
   };
   const std::array<std::pair<std::string_view, std::string*>, 4> texts{{{"ssl_chain_cert", &tls.chain},
-                                                                       {"ssl_key", &tls.key},
-                                                                       {"ssl_ca_cert", &tls.authorities},
-                                                                       {"ssl_ciphers", &tls.ciphers}}};
+                                                                        {"ssl_key", &tls.key},
+                                                                        {"ssl_ca_cert", &tls.authorities},
+                                                                        {"ssl_ciphers", &tls.ciphers}}};
   for (const auto& [known, to] : texts) {
     if (name != known) continue;
     // Read again later, when the folder may be another one.
@@ -106,8 +106,10 @@ bool read_tls_setting(memcached::tls_settings& tls, const std::string& name, con
 /// Whether a setting is one of memcached's slabs, LRUs, threads and hash table.
 bool tunes_memcached(std::string_view name) {
   if (name.starts_with("no_")) name.remove_prefix(3);
-  constexpr std::array beginnings{"slab_", "lru_", "hash", "tail_repair_time", "temporary_ttl", "warm_", "hot_"};
-  return name == "modern" || name == "relaxed_privileges" || name == "inline_ascii_resp" || name == "track_sizes" ||
+  constexpr std::array beginnings{"slab_",         "lru_",  "hash", "tail_repair_time",
+                                  "temporary_ttl", "warm_", "hot_"};
+  return name == "modern" || name == "relaxed_privileges" || name == "inline_ascii_resp" ||
+         name == "track_sizes" ||
          std::ranges::any_of(beginnings, [name](const char* begin) { return name.starts_with(begin); });
 }
 
@@ -137,7 +139,8 @@ void read_extended(serve_options& o) {
 void check_numbers(const serve_options& o) {
   if (o.tls && o.transport.tls.chain.empty())
     throw usage_error("-Z: name the server's certificate with -o ssl_chain_cert=FILE");
-  if (o.tls && o.transport.tls.key.empty()) throw usage_error("-Z: name the certificate's key with -o ssl_key=FILE");
+  if (o.tls && o.transport.tls.key.empty())
+    throw usage_error("-Z: name the certificate's key with -o ssl_key=FILE");
   if (o.port < -1 || o.port > 65535)
     throw usage_error("-p is a port up to 65535, 0 for none, or -1 for any free one");
   if (o.udp_port != 0) throw usage_error("-U: UDP is not supported; leave it out, or give 0");
@@ -152,7 +155,8 @@ void check_numbers(const serve_options& o) {
   if (o.prefix_end.size() > 1) throw usage_error("-D is one character");
   if (o.protocol != "ascii" && o.protocol != "auto" && o.protocol != "binary")
     throw usage_error(fmt::format("-B is ascii, binary or auto, not '{}'", o.protocol));
-  if (o.sasl && o.auth_file.empty()) throw usage_error("-S: name the users with -Y FILE; SASL has the mechanism PLAIN");
+  if (o.sasl && o.auth_file.empty())
+    throw usage_error("-S: name the users with -Y FILE; SASL has the mechanism PLAIN");
   if (o.sasl && o.protocol == "ascii") throw usage_error("-S: SASL is of the binary protocol; leave -B out");
 }
 
@@ -197,7 +201,8 @@ memcached::settings settings_of(const serve_options& o) {
 memcached::users users_of(const std::string& file) {
   std::ifstream in(file);
   std::ostringstream lines;
-  if (!in || !(lines << in.rdbuf())) throw usage_error(fmt::format("-Y {}: it cannot be read, or is empty", file));
+  if (!in || !(lines << in.rdbuf()))
+    throw usage_error(fmt::format("-Y {}: it cannot be read, or is empty", file));
   try {
     return memcached::users(lines.str());
   } catch (const std::invalid_argument& wrong) {
@@ -386,8 +391,9 @@ int serve(serve_options o, char** arguments) {
   if (o.tls) tls.emplace(o.transport.tls);
   const serving::listeners sockets(settings.transport);
   if (!o.ignored.empty())
-    warn(fmt::format("{}: no effect here, where there are no slabs, no LRUs and nothing to tune; leave it out",
-                     fmt::join(o.ignored, ", ")));
+    warn(
+        fmt::format("{}: no effect here, where there are no slabs, no LRUs and nothing to tune; leave it out",
+                    fmt::join(o.ignored, ", ")));
   const signals_that_wait waiting;
   serving::pid_file process(o.pid_file);
   for (const std::string& one : sockets.left_out()) warn(one);

@@ -65,21 +65,24 @@ void declare(CLI::App& verb, serve_options& o) {
                           "Requests of a connection before others have their turn");
   connections.add_default("--idle-timeout", o.transport.idle_timeout, "S",
                           "Close connections that are idle for longer; 0: never");
-  connections.add_list("-o,--extended", o.extended, "NAMES",
-                       "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), "
-                       "no_maxconns_fast (at the limit connections wait); for -Z ssl_chain_cert=FILE, ssl_key=FILE, "
-                       "ssl_ca_cert=FILE, ssl_verify_mode=0..3, ssl_ciphers=LIST, ssl_min_version=0..3, "
-                       "ssl_keyformat=1 or 2, ssl_session_cache");
-  connections.add_flag("-Z,--enable-ssl", o.tls,
-                       "Encrypt connections of TCP with TLS; notls: before an address of -l: but for that one; mtls: "
-                       "only for clients with a certificate; btls: without asking for one");
+  connections.add_list(
+      "-o,--extended", o.extended, "NAMES",
+      "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), "
+      "no_maxconns_fast (at the limit connections wait); for -Z ssl_chain_cert=FILE, ssl_key=FILE, "
+      "ssl_ca_cert=FILE, ssl_verify_mode=0..3, ssl_ciphers=LIST, ssl_min_version=0..3, "
+      "ssl_keyformat=1 or 2, ssl_session_cache");
+  connections.add_flag(
+      "-Z,--enable-ssl", o.tls,
+      "Encrypt connections of TCP with TLS; notls: before an address of -l: but for that one; mtls: "
+      "only for clients with a certificate; btls: without asking for one");
   option_group commands(verb, "Commands");
   commands.add_default("-B,--protocol", o.protocol, "NAME",
                        "ascii, binary, or auto: a connection's first byte decides");
   commands.add("-Y,--auth-file", o.auth_file, "FILE",
                "Users, a line NAME:PASSWORD each: a connection begins with set ANY 0 0 BYTES and the value "
                "NAME PASSWORD, or with SASL's PLAIN. SIGHUP reads it again");
-  commands.add_flag("-S,--enable-sasl", o.sasl, "Only the binary protocol, whose connections log in with SASL");
+  commands.add_flag("-S,--enable-sasl", o.sasl,
+                    "Only the binary protocol, whose connections log in with SASL");
   commands.add_flag("-A,--enable-shutdown", o.shuts_down,
                     "Let clients end the server with the command shutdown");
   commands.add_flag("-C,--disable-cas", o.no_versions,

@@ -159,7 +159,7 @@ struct connection {
   event ready{};
   session commands;
   input_buffer input;
-  output replies;        // that could not be sent yet
+  output replies;                   // that could not be sent yet
   std::unique_ptr<tls_stream> tls;  // null: the socket is read and written as it is
   short waits_for = EV_READ;
   bool sends = false;    // waits until replies can be sent, and receives nothing
@@ -692,7 +692,8 @@ struct server::state {
         counters_.add(counted::rejected);  // before the client can know
         constexpr std::string_view refusal = "ERROR Too many open connections\r\n";
         if (how == security::none) {
-          [[maybe_unused]] const ssize_t sent = send(descriptor, refusal.data(), refusal.size(), MSG_NOSIGNAL);
+          [[maybe_unused]] const ssize_t sent =
+              send(descriptor, refusal.data(), refusal.size(), MSG_NOSIGNAL);
         }
         close(descriptor);
         continue;

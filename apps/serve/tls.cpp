@@ -57,9 +57,11 @@ context_pointer make_context(const memcached::tls_settings& chosen) {
   SSL_CTX* const context = made.get();
   if (context == nullptr) throw std::bad_alloc();
   SSL_CTX_set_min_proto_version(context, version_of(chosen.least_version));
-  if (SSL_CTX_use_certificate_chain_file(context, chosen.chain.c_str()) != 1) refuse("ssl_chain_cert", chosen.chain);
+  if (SSL_CTX_use_certificate_chain_file(context, chosen.chain.c_str()) != 1)
+    refuse("ssl_chain_cert", chosen.chain);
   const int format = chosen.key_is_der ? SSL_FILETYPE_ASN1 : SSL_FILETYPE_PEM;
-  if (SSL_CTX_use_PrivateKey_file(context, chosen.key.c_str(), format) != 1 || SSL_CTX_check_private_key(context) != 1)
+  if (SSL_CTX_use_PrivateKey_file(context, chosen.key.c_str(), format) != 1 ||
+      SSL_CTX_check_private_key(context) != 1)
     refuse("ssl_key", chosen.key);
   if (!chosen.authorities.empty()) {
     if (SSL_CTX_load_verify_locations(context, chosen.authorities.c_str(), nullptr) != 1)
@@ -72,10 +74,12 @@ context_pointer make_context(const memcached::tls_settings& chosen) {
   SSL_CTX_set_verify(context, verification_of(chosen.verify_mode), nullptr);
   constexpr std::string_view name = "espalier";
   SSL_CTX_set_session_id_context(context, reinterpret_cast<const unsigned char*>(name.data()), name.size());
-  SSL_CTX_set_session_cache_mode(context, chosen.caches_sessions ? SSL_SESS_CACHE_SERVER : SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_session_cache_mode(context,
+                                 chosen.caches_sessions ? SSL_SESS_CACHE_SERVER : SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
   // Idle connections keep no buffers; and what could not be sent is sent again from another place.
-  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   return made;
 }
 
@@ -116,7 +120,9 @@ class stream final : public tls_stream {
   [[nodiscard]] bool has_more() const noexcept override { return SSL_pending(ssl_) > 0; }
 
  private:
-  static int length(std::size_t bytes) noexcept { return static_cast<int>(std::min<std::size_t>(bytes, INT_MAX)); }
+  static int length(std::size_t bytes) noexcept {
+    return static_cast<int>(std::min<std::size_t>(bytes, INT_MAX));
+  }
 
   /// Bytes, or as recvmsg.
   template <class Move>
@@ -173,7 +179,8 @@ std::unique_ptr<tls_stream> tls_context::accept(int socket, security how) const 
     return nullptr;
   }
   if (how == security::without_peer) SSL_set_verify(made, SSL_VERIFY_NONE, nullptr);
-  if (how == security::with_peer) SSL_set_verify(made, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  if (how == security::with_peer)
+    SSL_set_verify(made, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_set_accept_state(made);
   return std::make_unique<stream>(made);
 }

@@ -20,7 +20,8 @@ void become_program_with_tls(char** arguments) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unknown);
   execv((self.parent_path() / "espalier-serve-tls").c_str(), arguments);
   throw usage_error(
-      "-Z: this build has no TLS, for which it needs OpenSSL (libssl-dev in Debian); or put a proxy that ends TLS before the "
+      "-Z: this build has no TLS, for which it needs OpenSSL (libssl-dev in Debian); or put a proxy that "
+      "ends TLS before the "
       "server");
 }
 

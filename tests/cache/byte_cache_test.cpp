@@ -925,8 +925,12 @@ TEST(ByteCache, EntriesGoOnInAnotherCache) {
   for (int i = 0; i < 2000; ++i) {
     const std::string key = "key" + std::to_string(i);
     // Some are large.
-    model[key] = std::string(i % 50 == 0 ? 20'000U + static_cast<unsigned>(i) : static_cast<unsigned>(i) % 300, static_cast<char>('a' + i % 26));
-    old.store(key, model[key], {.flags = static_cast<std::uint32_t>(i % 3), .expires = i % 5 == 0 ? 200U : cache_entry::never});
+    model[key] =
+        std::string(i % 50 == 0 ? 20'000U + static_cast<unsigned>(i) : static_cast<unsigned>(i) % 300,
+                    static_cast<char>('a' + i % 26));
+    old.store(
+        key, model[key],
+        {.flags = static_cast<std::uint32_t>(i % 3), .expires = i % 5 == 0 ? 200U : cache_entry::never});
   }
   for (int i = 0; i < 2000; i += 7) {
     EXPECT_TRUE(old.erase("key" + std::to_string(i)));
@@ -960,8 +964,10 @@ TEST(ByteCache, EntriesGoOnInAnotherCache) {
   for (const auto& [key, value] : model) {
     const cache_entry now = entry_of(next, key);
     const cache_entry& before = seen[key];
-    EXPECT_EQ(std::tie(now.version, now.flags, now.expires, now.accessed, now.fetched, now.stale, now.claimed),
-              std::tie(before.version, before.flags, before.expires, before.accessed, before.fetched, before.stale, before.claimed))
+    EXPECT_EQ(
+        std::tie(now.version, now.flags, now.expires, now.accessed, now.fetched, now.stale, now.claimed),
+        std::tie(before.version, before.flags, before.expires, before.accessed, before.fetched, before.stale,
+                 before.claimed))
         << key;
     EXPECT_EQ(next.value(key), value);
     last = std::max(last, now.version);
@@ -995,7 +1001,9 @@ TEST(ByteCache, AnEntryThatIsTooLargeOrHasNoRoomDoesNotComeBack) {
   const std::string large(mib / 2 + 1, 'x');
   EXPECT_FALSE(cache.cache.put_back({.key = "k", .seen = {.value = large}, .order = 1}));
   int came = 0;
-  while (came < 2000 && cache.cache.put_back({.key = "k" + std::to_string(came), .seen = {.value = std::string_view(large).substr(0, 1000)}, .order = 1}))
+  while (came < 2000 && cache.cache.put_back({.key = "k" + std::to_string(came),
+                                              .seen = {.value = std::string_view(large).substr(0, 1000)},
+                                              .order = 1}))
     ++came;
   EXPECT_GT(came, 800);
   EXPECT_LT(came, 2000);

@@ -123,7 +123,8 @@ inline std::size_t unreadable(std::string_view replies) {
     if (rest.front() == '\x81') {
       constexpr std::size_t header = 24;
       std::size_t body = 0;
-      for (std::size_t i = 8; i < 12 && rest.size() >= header; ++i) body = body << 8U | static_cast<unsigned char>(rest[i]);
+      for (std::size_t i = 8; i < 12 && rest.size() >= header; ++i)
+        body = body << 8U | static_cast<unsigned char>(rest[i]);
       if (rest.size() < header + body) return at;
       at += header + body;
       continue;

@@ -69,8 +69,9 @@ struct frame {
   char magic = '\x80';
 
   [[nodiscard]] std::string bytes() const {
-    return std::string{magic, static_cast<char>(opcode)} + big_endian(static_cast<std::uint16_t>(key.size())) +
-           static_cast<char>(extras.size()) + '\0' + big_endian(third) +
+    return std::string{magic, static_cast<char>(opcode)} +
+           big_endian(static_cast<std::uint16_t>(key.size())) + static_cast<char>(extras.size()) + '\0' +
+           big_endian(third) +
            big_endian(static_cast<std::uint32_t>(extras.size() + key.size() + value.size())) + "wxyz" +
            big_endian(version) + extras + key + value;
   }
@@ -449,7 +450,8 @@ TEST(protocol, what_the_settings_refuse_and_allow) {
 TEST(protocol, a_connection_logs_in_before_its_first_command) {
   const std::string input =
       "get key\r\nstats\r\nset a 0 0 2000000000\r\nset a 0 0 2\r\nabcdget key\r\nset a 0 0 5\r\nme:pw\r\n"
-      "set a 0 0 5\r\nme no\r\nset a 0 0 6\r\nme pw \r\nset a 0 0 4\r\n pw2\r\nset a 0 0 8 noreply\r\nyou me:p\r\n"
+      "set a 0 0 5\r\nme no\r\nset a 0 0 6\r\nme pw \r\nset a 0 0 4\r\n pw2\r\nset a 0 0 8 noreply\r\nyou "
+      "me:p\r\n"
       "set a 0 0 5\r\nme pw\r\nget a\r\n";
   const std::string replies =
       "CLIENT_ERROR unauthenticated\r\nCLIENT_ERROR unauthenticated\r\nCLIENT_ERROR auth token too long\r\n"
@@ -478,7 +480,8 @@ TEST(protocol, a_connection_logs_in_before_its_first_command) {
 TEST(protocol, users_are_lines_of_names_and_passwords) {
   const users some("a:1\nab:\nc:d:e\n");
   EXPECT_TRUE(some.have("a", "1") && some.have("ab", "") && some.have("c", "d:e"));
-  EXPECT_FALSE(some.have("a", "") || some.have("a", "12") || some.have("ab", "1") || some.have("c", "d") || some.have("", ""));
+  EXPECT_FALSE(some.have("a", "") || some.have("a", "12") || some.have("ab", "1") || some.have("c", "d") ||
+               some.have("", ""));
   EXPECT_THROW(users(""), std::invalid_argument);
   EXPECT_THROW(users("a:1\n\nb:2\n"), std::invalid_argument);
   EXPECT_THROW(users("a:1\nb"), std::invalid_argument);
@@ -500,67 +503,133 @@ std::vector<binary_exchange> binary_exchanges() {
   const frame missing_key{0x0C, "k", {}, {}, 0, 1, '\x81'};
   return {
       {"stores_and_gets",
-       binary({{0x01, "k", "abc", for_store(5, 0)}, {0x00, "k"}, {0x0C, "k"}, {0x02, "k", "x", for_store(0, 0)},
-               {0x03, "k", "de", for_store(0, 0)}, {0x0E, "k", "!"}, {0x0F, "k", "?"}, {0x00, "k"}, {0x04, "k"}, {0x00, "k"},
-               {0x0C, "k"}, {0x03, "k", "x", for_store(0, 0)}, {0x0E, "k", "x"}, {0x04, "k"}}),
+       binary({{0x01, "k", "abc", for_store(5, 0)},
+               {0x00, "k"},
+               {0x0C, "k"},
+               {0x02, "k", "x", for_store(0, 0)},
+               {0x03, "k", "de", for_store(0, 0)},
+               {0x0E, "k", "!"},
+               {0x0F, "k", "?"},
+               {0x00, "k"},
+               {0x04, "k"},
+               {0x00, "k"},
+               {0x0C, "k"},
+               {0x03, "k", "x", for_store(0, 0)},
+               {0x0E, "k", "x"},
+               {0x04, "k"}}),
        binary({answer(0x01, 1), answer(0x00, 1, "abc", five), answer(0x0C, 1, "abc", five, "k"),
                error(0x02, 2, "Data exists for key."), answer(0x03, 2), answer(0x0E, 3), answer(0x0F, 4),
-               answer(0x00, 4, "?de!", none), answer(0x04), not_found, missing_key, error(0x03, 1, "Not found"),
-               error(0x0E, 5, "Not stored."), error(0x04, 1, "Not found")})},
+               answer(0x00, 4, "?de!", none), answer(0x04), not_found, missing_key,
+               error(0x03, 1, "Not found"), error(0x0E, 5, "Not stored."), error(0x04, 1, "Not found")})},
       {"quiet_ones_reply_to_errors",
-       binary({{0x11, "k", "1", for_store(0, 0)}, {0x12, "k", "x", for_store(0, 0)}, {0x13, "no", "x", for_store(0, 0)},
-               {0x19, "k", "2"}, {0x1A, "k", "3"}, {0x09, "k"}, {0x09, "no"}, {0x0D, "k"}, {0x0D, "no"},
-               {0x15, "k", {}, for_number(1, 0, 0)}, {0x16, "k", {}, for_number(2, 0, 0)}, {0x14, "k"}, {0x14, "k"},
-               {0x18}, {0x0A}, {0x17}, {0x0A}}),
-       binary({error(0x12, 2, "Data exists for key."), error(0x13, 1, "Not found"), answer(0x09, 3, "312", none),
-               answer(0x0D, 3, "312", none, "k"), error(0x14, 1, "Not found"), answer(0x0A)}),
+       binary({{0x11, "k", "1", for_store(0, 0)},
+               {0x12, "k", "x", for_store(0, 0)},
+               {0x13, "no", "x", for_store(0, 0)},
+               {0x19, "k", "2"},
+               {0x1A, "k", "3"},
+               {0x09, "k"},
+               {0x09, "no"},
+               {0x0D, "k"},
+               {0x0D, "no"},
+               {0x15, "k", {}, for_number(1, 0, 0)},
+               {0x16, "k", {}, for_number(2, 0, 0)},
+               {0x14, "k"},
+               {0x14, "k"},
+               {0x18},
+               {0x0A},
+               {0x17},
+               {0x0A}}),
+       binary({error(0x12, 2, "Data exists for key."), error(0x13, 1, "Not found"),
+               answer(0x09, 3, "312", none), answer(0x0D, 3, "312", none, "k"), error(0x14, 1, "Not found"),
+               answer(0x0A)}),
        true},
       {"versions",
-       binary({{0x01, "k", "a", for_store(0, 0), 7}, {0x01, "k", "a", for_store(0, 0)}, {0x01, "k", "b", for_store(0, 0), 9},
-               {0x01, "k", "b", for_store(0, 0), 1}, {0x02, "k", "c", for_store(0, 0), 1}, {0x0E, "k", "c", {}, 1},
-               {0x0E, "k", "c", {}, 2}, {0x04, "k", {}, {}, 2}, {0x04, "k", {}, {}, 3}}),
-       binary({error(0x01, 1, "Not found"), answer(0x01, 1), error(0x01, 2, "Data exists for key."), answer(0x01, 2),
-               error(0x02, 2, "Data exists for key."), error(0x0E, 2, "Data exists for key."), answer(0x0E, 3),
+       binary({{0x01, "k", "a", for_store(0, 0), 7},
+               {0x01, "k", "a", for_store(0, 0)},
+               {0x01, "k", "b", for_store(0, 0), 9},
+               {0x01, "k", "b", for_store(0, 0), 1},
+               {0x02, "k", "c", for_store(0, 0), 1},
+               {0x0E, "k", "c", {}, 1},
+               {0x0E, "k", "c", {}, 2},
+               {0x04, "k", {}, {}, 2},
+               {0x04, "k", {}, {}, 3}}),
+       binary({error(0x01, 1, "Not found"), answer(0x01, 1), error(0x01, 2, "Data exists for key."),
+               answer(0x01, 2), error(0x02, 2, "Data exists for key."),
+               error(0x0E, 2, "Data exists for key."), answer(0x0E, 3),
                error(0x04, 2, "Data exists for key."), answer(0x04)})},
       {"numbers",
-       binary({{0x05, "n", {}, for_number(1, 7, 0xFFFF'FFFF)}, {0x05, "n", {}, for_number(1, 7, 0)},
-               {0x05, "n", {}, for_number(std::uint64_t{1} << 33U, 0, 0)}, {0x06, "n", {}, for_number(8, 0, 0), 2},
-               {0x06, "n", {}, for_number(8, 0, 0), 2}, {0x00, "n"}, {0x01, "t", "text", for_store(0, 0)},
+       binary({{0x05, "n", {}, for_number(1, 7, 0xFFFF'FFFF)},
+               {0x05, "n", {}, for_number(1, 7, 0)},
+               {0x05, "n", {}, for_number(std::uint64_t{1} << 33U, 0, 0)},
+               {0x06, "n", {}, for_number(8, 0, 0), 2},
+               {0x06, "n", {}, for_number(8, 0, 0), 2},
+               {0x00, "n"},
+               {0x01, "t", "text", for_store(0, 0)},
                {0x05, "t", {}, for_number(1, 0, 0)}}),
        binary({error(0x05, 1, "Not found"), answer(0x05, 1, big_endian(std::uint64_t{7})),
                answer(0x05, 2, big_endian((std::uint64_t{1} << 33U) + 7)),
-               answer(0x06, 3, big_endian((std::uint64_t{1} << 33U) - 1)), error(0x06, 2, "Data exists for key."),
-               answer(0x00, 3, "8589934591", none), answer(0x01, 4),
+               answer(0x06, 3, big_endian((std::uint64_t{1} << 33U) - 1)),
+               error(0x06, 2, "Data exists for key."), answer(0x00, 3, "8589934591", none), answer(0x01, 4),
                error(0x05, 6, "Non-numeric server-side value for incr or decr")})},
       {"touches",
-       binary({{0x1C, "k", {}, big_endian(9U)}, {0x1D, "k", {}, big_endian(9U)}, {0x1E, "k", {}, big_endian(9U)},
-               {0x24, "k", {}, big_endian(9U)}, {0x01, "k", "a", for_store(5, 9)}, {0x1C, "k", {}, big_endian(9U)},
-               {0x1D, "k", {}, big_endian(9U)}, {0x1E, "k", {}, big_endian(9U)}, {0x23, "k", {}, big_endian(9U)},
-               {0x24, "k", {}, big_endian(0x8000'0000U)}, {0x00, "k"}}),
-       binary({error(0x1C, 1, "Not found"), error(0x1D, 1, "Not found"), answer(0x01, 1), answer(0x1C, 1, {}, five),
-               answer(0x1D, 1, "a", five), answer(0x1E, 1, "a", five), answer(0x23, 1, "a", five, "k"),
-               answer(0x24, 1, "a", five, "k"), answer(0x00, 1, "a", five)})},
+       binary({{0x1C, "k", {}, big_endian(9U)},
+               {0x1D, "k", {}, big_endian(9U)},
+               {0x1E, "k", {}, big_endian(9U)},
+               {0x24, "k", {}, big_endian(9U)},
+               {0x01, "k", "a", for_store(5, 9)},
+               {0x1C, "k", {}, big_endian(9U)},
+               {0x1D, "k", {}, big_endian(9U)},
+               {0x1E, "k", {}, big_endian(9U)},
+               {0x23, "k", {}, big_endian(9U)},
+               {0x24, "k", {}, big_endian(0x8000'0000U)},
+               {0x00, "k"}}),
+       binary({error(0x1C, 1, "Not found"), error(0x1D, 1, "Not found"), answer(0x01, 1),
+               answer(0x1C, 1, {}, five), answer(0x1D, 1, "a", five), answer(0x1E, 1, "a", five),
+               answer(0x23, 1, "a", five, "k"), answer(0x24, 1, "a", five, "k"),
+               answer(0x00, 1, "a", five)})},
       {"about_the_server",
-       binary({{0x0B}, {0x0A}, {0x01, "k", "a", for_store(0, 0)}, {0x08}, {0x00, "k"}, {0x08, {}, {}, big_endian(9U)},
-               {0x10, "sizes"}, {0x10, "detail on"}, {0x10, "nonsense"}, {0x10, "cachedump 1 1"}, {0x20}, {unused_opcode, "k", "v"},
-               {0x07}, {0x0A}}),
-       binary({answer(0x0B, 0, std::string(spoken_version)), answer(0x0A), answer(0x01, 1), answer(0x08), not_found,
-               answer(0x08), answer(0x10, 0, "disabled", {}, "sizes_status"), answer(0x10), answer(0x10),
-               error(0x10, 1, "Not found"), answer(0x10), error(0x20, 0x81, "Unknown command"),
+       binary({{0x0B},
+               {0x0A},
+               {0x01, "k", "a", for_store(0, 0)},
+               {0x08},
+               {0x00, "k"},
+               {0x08, {}, {}, big_endian(9U)},
+               {0x10, "sizes"},
+               {0x10, "detail on"},
+               {0x10, "nonsense"},
+               {0x10, "cachedump 1 1"},
+               {0x20},
+               {unused_opcode, "k", "v"},
+               {0x07},
+               {0x0A}}),
+       binary({answer(0x0B, 0, std::string(spoken_version)), answer(0x0A), answer(0x01, 1), answer(0x08),
+               not_found, answer(0x08), answer(0x10, 0, "disabled", {}, "sizes_status"), answer(0x10),
+               answer(0x10), error(0x10, 1, "Not found"), answer(0x10), error(0x20, 0x81, "Unknown command"),
                error(unused_opcode, 0x81, "Unknown command"), answer(0x07)}),
        true},
       {"prefixes",
-       binary({{0x10, "detail on"}, {0x01, "a:1", "1", for_store(0, 0)}, {0x00, "a:1"}, {0x04, "a:1"}, {0x10, "detail dump"}}),
+       binary({{0x10, "detail on"},
+               {0x01, "a:1", "1", for_store(0, 0)},
+               {0x00, "a:1"},
+               {0x04, "a:1"},
+               {0x10, "detail dump"}}),
        binary({answer(0x10), answer(0x01, 1), answer(0x00, 1, "1", none), answer(0x04),
-               answer(0x10, 0, "PREFIX a get 1 hit 1 set 1 del 1\r\nEND\r\n", {}, "detailed"), answer(0x10)})},
-      {"a_key_that_is_too_long", binary({{0x00, many(251, 'k')}, {0x0A}}), binary({error(0x00, 4, "Invalid arguments")}), true},
-      {"a_store_without_extras", binary({{0x01, "k", "v"}, {0x0A}}), binary({error(0x01, 4, "Invalid arguments")}), true},
-      {"a_get_with_a_value", binary({{0x00, "k", "v"}, {0x0A}}), binary({error(0x00, 4, "Invalid arguments")}), true},
+               answer(0x10, 0, "PREFIX a get 1 hit 1 set 1 del 1\r\nEND\r\n", {}, "detailed"),
+               answer(0x10)})},
+      {"a_key_that_is_too_long", binary({{0x00, many(251, 'k')}, {0x0A}}),
+       binary({error(0x00, 4, "Invalid arguments")}), true},
+      {"a_store_without_extras", binary({{0x01, "k", "v"}, {0x0A}}),
+       binary({error(0x01, 4, "Invalid arguments")}), true},
+      {"a_get_with_a_value", binary({{0x00, "k", "v"}, {0x0A}}),
+       binary({error(0x00, 4, "Invalid arguments")}), true},
       {"a_get_without_a_key", binary({{0x00}, {0x0A}}), binary({error(0x00, 4, "Invalid arguments")}), true},
-      {"a_nothing_with_a_key", binary({{0x0A, "k"}, {0x0A}}), binary({error(0x0A, 4, "Invalid arguments")}), true},
-      {"a_body_shorter_than_its_parts", std::string("\x80\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x04wxyz", 16) + many(12, '\0'),
+      {"a_nothing_with_a_key", binary({{0x0A, "k"}, {0x0A}}), binary({error(0x0A, 4, "Invalid arguments")}),
+       true},
+      {"a_body_shorter_than_its_parts",
+       std::string("\x80\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x04wxyz", 16) + many(12, '\0'),
        binary({error(0x00, 0x81, "Unknown command")}), true},
-      {"a_body_that_is_no_command", std::string("\x80\x01\x00\x05\x08\x00\x00\x00\xff\xff\xff\xfewxyz", 16) + many(12, '\0'),
+      {"a_body_that_is_no_command",
+       std::string("\x80\x01\x00\x05\x08\x00\x00\x00\xff\xff\xff\xfewxyz", 16) + many(12, '\0'),
        binary({error(0x01, 4, "Invalid arguments")}), true},
       {"text_ends_it", binary({{0x0A}}) + "get a\r\n" + many(20, ' '), binary({answer(0x0A)}), true},
   };
@@ -614,7 +683,8 @@ TEST(protocol, which_protocols_are_spoken) {
 TEST(protocol, a_binary_connection_logs_in_by_sasl) {
   const auto start = [](conversation& c) { c.shared.set_users(users("me:pw")); };
   const std::string refused = "Auth failure.";
-  for (const frame& first : {frame{0x00, "k"}, frame{0x01, "k", "v", for_store(0, 0)}, frame{0x10}, frame{unused_opcode}}) {
+  for (const frame& first :
+       {frame{0x00, "k"}, frame{0x01, "k", "v", for_store(0, 0)}, frame{0x10}, frame{unused_opcode}}) {
     conversation c;
     start(c);
     EXPECT_EQ(c.say(first.bytes() + frame{0x0B}.bytes()), error(first.opcode, 0x20, refused).bytes());
@@ -646,16 +716,22 @@ TEST(protocol, binary_commands_at_random_do_not_depend_on_how_they_are_cut) {
           pieces.push_back(frame{static_cast<std::uint8_t>(opcode), key, value, extras}.bytes());
   }
   // Most of these end a conversation.
-  const std::vector<std::string> good = {
-      frame{0x01, "k", many(300, 'v'), for_store(1, 0)}.bytes(), frame{0x11, "n", "5", for_store(1, 0)}.bytes(),
-      frame{0x00, "k"}.bytes(), frame{0x0D, "n"}.bytes(), frame{0x05, "n", {}, for_number(3, 1, 0)}.bytes(),
-      frame{0x01, "k", many(3000, 'v'), for_store(1, 0)}.bytes(), frame{0x10, "settings"}.bytes(), frame{0x04, "k", {}, {}, 2}.bytes(),
-      frame{0x1D, "k", {}, big_endian(1U)}.bytes(), frame{unused_opcode, "k", "v"}.bytes()};
+  const std::vector<std::string> good = {frame{0x01, "k", many(300, 'v'), for_store(1, 0)}.bytes(),
+                                         frame{0x11, "n", "5", for_store(1, 0)}.bytes(),
+                                         frame{0x00, "k"}.bytes(),
+                                         frame{0x0D, "n"}.bytes(),
+                                         frame{0x05, "n", {}, for_number(3, 1, 0)}.bytes(),
+                                         frame{0x01, "k", many(3000, 'v'), for_store(1, 0)}.bytes(),
+                                         frame{0x10, "settings"}.bytes(),
+                                         frame{0x04, "k", {}, {}, 2}.bytes(),
+                                         frame{0x1D, "k", {}, big_endian(1U)}.bytes(),
+                                         frame{unused_opcode, "k", "v"}.bytes()};
   for (std::uint64_t seed = 0; seed < 200 && !HasFailure(); ++seed) {
     measure::random_generator random(9010, seed);
     std::string script(1, static_cast<char>(random.below(64)));
     while (script.size() < 1500) {
-      std::string next = random.below(8) == 0 ? pieces[random.below(pieces.size())] : good[random.below(good.size())];
+      std::string next =
+          random.below(8) == 0 ? pieces[random.below(pieces.size())] : good[random.below(good.size())];
       if (random.below(40) == 0) next[random.below(next.size())] = static_cast<char>(random.below(256));
       script += next;
     }

@@ -92,7 +92,8 @@ void byte_cache::drain_to(void* context, bool (*visit)(void*, const kept_entry&)
 bool byte_cache::put_back(const kept_entry& kept) {
   state& s = *state_;
   const cache_entry& seen = kept.seen;
-  if (kept.key.size() > largest_key || kept.key.size() + seen.value.size() > s.options.largest_entry) return false;
+  if (kept.key.size() > largest_key || kept.key.size() + seen.value.size() > s.options.largest_entry)
+    return false;
   cache_change change{cache_change::kind::store, seen.value.size(), seen.flags, seen.expires};
   caching::entry_shape shape{kept.key.size(), seen.value.size(), 0};
   const auto mark_if = [&shape](bool has, caching::mark which) {
@@ -115,7 +116,8 @@ bool byte_cache::put_back(const kept_entry& kept) {
     if (is_large_one) {
       mark_if(true, caching::is_large);
       mark_if(true, caching::has_end);
-      const std::uint32_t extent = s.allocate_large(entry::longest_head + kept.key.size() + seen.value.size());
+      const std::uint32_t extent =
+          s.allocate_large(entry::longest_head + kept.key.size() + seen.value.size());
       if (extent == extents::none) return false;
       const std::size_t from = extents::header_bytes + entry::longest_head - entry::head_bytes(shape.marks);
       s.large[extent].entry_at = static_cast<std::uint16_t>(from);

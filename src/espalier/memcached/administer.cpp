@@ -17,7 +17,9 @@ constexpr std::array<refused_command, 7> refused_commands{{
     {"lru", "CLIENT_ERROR lru is not supported: there is no LRU to tune"},
     {"watch", "CLIENT_ERROR watch is not supported: there are no logs to watch"},
     {"extstore", "CLIENT_ERROR extstore is not supported: all entries are in memory"},
-    {"cache_memlimit", "CLIENT_ERROR cache_memlimit is not supported: the limit is that of the start; -e keeps the entries for a start "
+    {"cache_memlimit",
+     "CLIENT_ERROR cache_memlimit is not supported: the limit is that of the start; -e keeps the entries for "
+     "a start "
      "with another -m"},
     {"misbehave", "CLIENT_ERROR misbehave is not supported: it tests memcached's sandbox"},
     {"debugitem", "CLIENT_ERROR debugitem is not supported: it tests memcached's reference counts"},
@@ -150,7 +152,8 @@ struct administration {
   }
 
   std::string_view reload() {
-    if (!server.chosen().transport.tls.is_on) return "CLIENT_ERROR refresh_certs: the server has no certificates";
+    if (!server.chosen().transport.tls.is_on)
+      return "CLIENT_ERROR refresh_certs: the server has no certificates";
     try {
       if (server.reload) server.reload();
       return "OK";

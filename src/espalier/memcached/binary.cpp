@@ -8,8 +8,6 @@
 namespace espalier::memcached {
 namespace {
 
-
-
 template <class Number>
 char* put_number(char* at, Number n) noexcept {
   for (std::size_t i = sizeof(Number); i-- > 0;) *at++ = static_cast<char>(n >> (8 * i));
@@ -123,7 +121,8 @@ char* executor::put_binary(const command& c, const binary_reply& r, std::size_t 
 void executor::reply_binary(const command& c, binary_status status, std::uint64_t version) {
   if (c.quiet && status == binary_status::done) return;
   const std::string_view text = text_of(status);
-  char* const at = put_binary(c, {.status = status, .version = version, .value_bytes = text.size()}, text.size());
+  char* const at =
+      put_binary(c, {.status = status, .version = version, .value_bytes = text.size()}, text.size());
   if (at != nullptr) out_.wrote(put(at, text));
 }
 
@@ -138,8 +137,9 @@ void executor::binary_look_up(const command& c) {
     const std::string_view value = c.request == binary_verb::touch ? std::string_view() : e.value;
     byte_cache::hold held = value.empty() ? byte_cache::hold() : cache_.hold_value(e);
     const big_endian flags(e.flags);
-    char* const at = put_binary(c, {.version = e.version, .extras = flags, .key = key, .value_bytes = value.size()},
-                                held ? 0 : value.size());
+    char* const at =
+        put_binary(c, {.version = e.version, .extras = flags, .key = key, .value_bytes = value.size()},
+                   held ? 0 : value.size());
     if (at == nullptr) return;
     out_.wrote(held ? at : put(at, value));
     if (held) out_.refer(value, std::move(held));
@@ -177,7 +177,8 @@ void executor::binary_calculate(const command& c) {
     case result::made: {
       if (c.quiet) return;
       const big_endian number(r.number);
-      char* const at = put_binary(c, {.version = r.version, .value_bytes = sizeof(r.number)}, sizeof(r.number));
+      char* const at =
+          put_binary(c, {.version = r.version, .value_bytes = sizeof(r.number)}, sizeof(r.number));
       if (at != nullptr) out_.wrote(put(at, number));
       return;
     }
@@ -240,7 +241,7 @@ void executor::binary_statistics(const command& c) {
   reply_text(c, {}, {});
 }
 
-/// SASL, of which there is the mechanism PLAIN: a name to act for, which is ignored, the user and the password, with
+/// SASL, of which there is the mechanism PLAIN: a name that is ignored, the user and the password, with
 /// zeros between.
 void executor::binary_log_in(const command& c) {
   constexpr std::string_view mechanism = "PLAIN";

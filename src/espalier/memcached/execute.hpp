@@ -51,7 +51,7 @@ struct turn {
   enum class rest : std::uint8_t { none, protocol, user, look_up, dump } unfinished = rest::protocol;
   bool is_binary = false;
   bool asks_for_user = false;  // binary: until it has logged in
-  std::size_t resume_at = 0;  // where the input has the rest of its command
+  std::size_t resume_at = 0;   // where the input has the rest of its command
   bool shows_version = false;
   bool touches = false;
   std::uint32_t end = 0;

@@ -444,22 +444,32 @@ class parser {
   words line_{{}};
 };
 
-}  // namespace
-
-std::size_t parse_commands(std::string_view input, std::span<command> to, const parse_context& context,
-                           std::vector<std::string_view>& keys, incomplete_command& first) {
+/// parse(input, command, first) reads one; 0: it is not complete. `first` is null but for the first one.
+template <class Parse>
+std::size_t parse_all(std::string_view input, std::span<command> to, incomplete_command& first, Parse parse) {
   std::size_t count = 0;
   while (count < to.size() && !input.empty()) {
     command& c = to[count];
-    incomplete_command* const of_first = count == 0 ? &first : nullptr;
-    c.size = context.is_binary ? parse_binary(input, c, context, of_first)
-                               : parser(input, c, context, keys, of_first).parse();
+    c.size = parse(input, c, count == 0 ? &first : nullptr);
     if (c.size == 0) break;
     input.remove_prefix(c.size);
     ++count;
     if (c.is_last) break;
   }
   return count;
+}
+
+}  // namespace
+
+std::size_t parse_commands(std::string_view input, std::span<command> to, const parse_context& context,
+                           std::vector<std::string_view>& keys, incomplete_command& first) {
+  if (context.is_binary) [[unlikely]]
+    return parse_all(input, to, first, [&](std::string_view rest, command& c, incomplete_command* of_first) {
+      return parse_binary(rest, c, context, of_first);
+    });
+  return parse_all(input, to, first, [&](std::string_view rest, command& c, incomplete_command* of_first) {
+    return parser(rest, c, context, keys, of_first).parse();
+  });
 }
 
 }  // namespace espalier::memcached

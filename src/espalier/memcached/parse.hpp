@@ -123,7 +123,7 @@ struct command {
   binary_status status;  // of a binary command that is refused
   bool closes;           // the connection, after the reply
   std::uint8_t opcode;   // as it was sent
-  char given_mode;     // of a meta command
+  char given_mode;       // of a meta command
   std::uint8_t shown_flags;
   std::uint32_t flags;
   std::uint32_t end;

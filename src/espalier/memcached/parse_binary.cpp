@@ -9,7 +9,6 @@
 namespace espalier::memcached {
 namespace {
 
-
 /// A body above this is no command.
 constexpr std::size_t longest_body = std::size_t{1} << 30U;
 /// The name and the password of a user.
@@ -114,12 +113,14 @@ class binary_parser {
     if (key_bytes + extras > body) return hang_up_after(binary_status::unknown);
     if (body > longest_body) return hang_up_after(binary_status::invalid);
     const shape known = c_.opcode < opcodes ? shapes[c_.opcode] : shape{};
-    if (context_.asks_for_user && !needs_no_user(known.what)) return hang_up_after(binary_status::not_allowed);
+    if (context_.asks_for_user && !needs_no_user(known.what))
+      return hang_up_after(binary_status::not_allowed);
     if (key_bytes > longest_key) return hang_up_after(binary_status::invalid);
     if (known.what == binary_verb::refused) return skip(body, binary_status::unknown);
     const std::size_t value_bytes = body - key_bytes - extras;
     const bool has_extras = extras == known.extras || (known.may_lack_extras && extras == 0);
-    const bool fits_key = known.key == shape::part::optional || (key_bytes != 0) == (known.key == shape::part::present);
+    const bool fits_key =
+        known.key == shape::part::optional || (key_bytes != 0) == (known.key == shape::part::present);
     if (!has_extras || !fits_key || (value_bytes != 0 && !known.has_value))
       return hang_up_after(binary_status::invalid);
 

@@ -91,7 +91,7 @@ class service {
   std::atomic<std::uint64_t> connections{0};
   std::atomic<bool> accepting{true};
   std::atomic<std::uint32_t> certificates_read{0};  // the clock's second
-  std::atomic<std::size_t> buffered{0};  // bytes of the buffers of connections
+  std::atomic<std::size_t> buffered{0};             // bytes of the buffers of connections
 
  private:
   [[nodiscard]] cache_options with_clock(cache_options options) const noexcept {

@@ -17,8 +17,9 @@ struct tls_settings {
   std::string key;          ///< file
   std::string authorities;  ///< file of certificates that certify clients; empty: none
   std::string ciphers;      ///< as OpenSSL names them; empty: its default
-  unsigned verify_mode = 0;  ///< 0: clients need no certificate; 1: one that is given is verified; 2: they need one; 3: as 1, once
-  unsigned least_version = 2;  ///< TLS 1.this
+  unsigned verify_mode =
+      0;  ///< 0: clients need no certificate; 1: one that is given is verified; 2: they need one; 3: as 1, once
+  unsigned least_version = 2;      ///< TLS 1.this
   unsigned write_buffer = 16'384;  ///< only shown
   bool key_is_der = false;
   bool caches_sessions = false;
@@ -48,8 +49,8 @@ struct settings {
   std::size_t replies_at_once = std::size_t{1}
                                 << 20U;  ///< bytes of replies that are sent before more are made
   std::string memory_file;               ///< shown; empty: none
-  std::string auth_file;                 ///< shown; the users are the service's. Empty: any connection may give commands
-  bool versions = true;                  ///< of values, which gets shows and cas compares
+  std::string auth_file;  ///< shown; the users are the service's. Empty: any connection may give commands
+  bool versions = true;   ///< of values, which gets shows and cas compares
   bool flushes = true;
   bool shuts_down = false;
   bool test_clock = false;

@@ -139,7 +139,8 @@ void show_general(service& of, output& out) {
   if (of.chosen().transport.idle_timeout != 0) row("idle_kicks", counted::idle_kicks);
   if (of.chosen().transport.tls.is_on) {
     // relaxed: a time to show
-    row("time_since_server_cert_refresh", of.clock().now() - of.certificates_read.load(std::memory_order_relaxed));
+    row("time_since_server_cert_refresh",
+        of.clock().now() - of.certificates_read.load(std::memory_order_relaxed));
     row("ssl_handshake_errors", counted::tls_failures);
   }
   // relaxed: a count

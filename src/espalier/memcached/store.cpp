@@ -173,8 +173,8 @@ void executor::calculate(const command& c) {
   char* at = meta_room(c);
   if (at == nullptr) return;
   at = c.has('v') ? put(put(at, "VA "), r.length) : put(at, "HD");
-  at = put_flags(at, c, command::bits("TNtcOk"),
-                 {.value = {}, .version = r.version, .expires = r.end_before}, 0, r.is == result::made);
+  at = put_flags(at, c, command::bits("TNtcOk"), {.value = {}, .version = r.version, .expires = r.end_before},
+                 0, r.is == result::made);
   at = put(at, "\r\n");
   if (c.has('v')) at = put(put(at, r.text()), "\r\n");
   out_.wrote(at);

@@ -10,8 +10,7 @@ namespace {
 bool are_equal(std::string_view one, std::string_view other) noexcept {
   if (one.size() != other.size()) return false;
   unsigned differences = 0;
-  for (std::size_t i = 0; i < one.size(); ++i)
-    differences |= static_cast<unsigned>(one[i] ^ other[i]);
+  for (std::size_t i = 0; i < one.size(); ++i) differences |= static_cast<unsigned>(one[i] ^ other[i]);
   return differences == 0;
 }
 
