@@ -46,7 +46,7 @@ clean_root() {
 }
 packages_are_built() {
   inside "$clean" sh -c 'cd /build/source && exec dpkg-buildpackage -us -uc -b'
-  inside "$clean" sh -c "cd /build && exec lintian --fail-on error,warning --allow-root espalier_${version}_*.changes"
+  inside "$clean" sh -c "cd /build && exec lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root espalier_${version}_*.changes"
   cp "$clean"/build/*"_${version}_"*.deb "$folder"
 }
 they_install() {
