@@ -485,6 +485,7 @@ class table_rep final : public rocksdb::MemTableRep {
     alignas(search) std::byte memory[sizeof(search)];
     for_get_ = ::new (memory) search(table_);
     MemTableRep::Get(key, argument, callback);
+    for_get_ = nullptr;  // should it not have asked
   }
   Iterator* GetDynamicPrefixIterator(rocksdb::Arena* arena) override {
     if (Iterator* const of_get = std::exchange(for_get_, nullptr); of_get != nullptr) return of_get;

@@ -245,18 +245,17 @@ class table_of final : public table {
       // Before any change: SQLite does what the statement says of conflicts.
       const bool replaces = sqlite3_vtab_on_conflict(connection) == SQLITE_REPLACE;
       if (!replaces) {
-        log_.emplace_back(key, std::nullopt);
-        if (!map_->insert(key, fresh)) {
-          log_.pop_back();
+        if (!logged(key, [&](auto&) { return map_->insert(key, fresh); }))
           throw refusal{SQLITE_CONSTRAINT_PRIMARYKEY, "the table has this key"};
-        }
         if (has_former) erase(key_of<Key>(values[0]));
         return;
       }
       if (has_former) erase(key_of<Key>(values[0]));
     }
-    log_.emplace_back(key, std::nullopt);
-    log_.back().second = map_->exchange(key, std::move(fresh));
+    logged(key, [&](auto& before) {
+      before = map_->exchange(key, std::move(fresh));
+      return true;
+    });
   }
 
   void undo_to(std::size_t changes) noexcept override {
@@ -272,10 +271,26 @@ class table_of final : public table {
   void forget_changes() noexcept override { log_.clear(); }
 
  private:
+  /// A change of a key's entry, which stores what was there before. False, from it too, if it has changed nothing.
+  template <class Change>
+  bool logged(const Key& key, const Change& change) {
+    auto& [of, before] = log_.emplace_back(key, std::nullopt);
+    bool changed = false;
+    try {
+      changed = change(before);
+    } catch (...) {
+      log_.pop_back();
+      throw;
+    }
+    if (!changed) log_.pop_back();
+    return changed;
+  }
   void erase(const Key& key) {
-    log_.emplace_back(key, std::nullopt);
-    log_.back().second = map_->extract(key);
-    if (!log_.back().second) log_.pop_back();  // another connection was first
+    // Another connection may have been first.
+    logged(key, [&](auto& before) {
+      before = map_->extract(key);
+      return before.has_value();
+    });
   }
 
   std::shared_ptr<map_of<Key>> map_;
