@@ -10,7 +10,7 @@ from espalier import Cache
 
 def test_random_operations_against_a_dict():
     cache, model, draw = Cache(8 << 20), {}, random.Random(1)
-    for _ in range(4000):
+    for _ in range(1500):
         key = b"%d" % draw.randrange(80) * draw.choice((1, 1, 100))
         value = b"v%d" % draw.randrange(1000) * draw.choice((1, 300))
         keys = [b"%d" % draw.randrange(80) for _ in range(5)]
