@@ -15,7 +15,10 @@ namespace {
 
 using namespace espalier::sim;
 
-/// The first word of a glibc mutex says whether it is locked; a simulated one uses it in the same way.
+/// The first word of a glibc mutex says whether it is locked; a simulated one uses it in the same way. Where threads sleep, it
+/// says also whether one may sleep for the mutex, as glibc's does: then unlock wakes one.
+constexpr int locked = 1;
+constexpr int awaited = 2;
 int& word_of(pthread_mutex_t* mutex) noexcept { return mutex->__data.__lock; }
 
 /// An atomic read-modify-write of the word.
@@ -32,13 +35,14 @@ void order_stores(world& w) {
   if (w.weak == nullptr) w.fence(std::memory_order_seq_cst);
 }
 
-bool take(world& w, pthread_mutex_t* mutex) {
+/// False: it is locked, and `waits` says so in the word.
+bool take(world& w, pthread_mutex_t* mutex, bool waits = false) {
   w.before({reinterpret_cast<std::uintptr_t>(mutex), sizeof(int), access_kind::modify,
             __builtin_return_address(0)});
   order_stores(w);
-  if (word_of(mutex) != 0) return false;
-  set_word(w, mutex, 1, std::memory_order_acquire);
-  return true;
+  const bool was_free = word_of(mutex) == 0;
+  if (was_free || waits) set_word(w, mutex, waits ? awaited : locked, std::memory_order_acquire);
+  return was_free;
 }
 
 }  // namespace
@@ -50,7 +54,12 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t* mutex) {
   world* const w = scope.running();
   if (w == nullptr) return pthread_mutex_lock(mutex);
   leave_transaction(*w);
-  while (!take(*w, mutex)) w->wait(true);
+  if (take(*w, mutex)) return 0;
+  if (w->mutexes_sleep()) {
+    while (!take(*w, mutex, true)) w->sleep_on(mutex);
+  } else {
+    while (!take(*w, mutex)) w->wait(true);
+  }
   return 0;
 }
 
@@ -70,7 +79,9 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
   w->before({reinterpret_cast<std::uintptr_t>(mutex), sizeof(int), access_kind::modify,
              __builtin_return_address(0)});
   order_stores(*w);
+  const bool wakes = word_of(mutex) == awaited;
   set_word(*w, mutex, 0, std::memory_order_release);
+  if (wakes) w->wake_sleepers(mutex, false);
   return 0;
 }
 

@@ -41,6 +41,8 @@ class world {
   virtual unsigned count_in(unsigned /*part*/) { return 0; }
   /// The running fiber sleeps until another fiber calls wake_sleepers() for the word. It may return earlier.
   virtual void sleep_on(const void* /*word*/) { wait(true); }
+  /// Whether a fiber that waits for a mutex sleeps, as in the kernel; otherwise it looks again and again.
+  [[nodiscard]] virtual bool mutexes_sleep() const noexcept { return false; }
   /// Wakes one fiber that sleeps on the word, or all.
   virtual void wake_sleepers(const void* /*word*/, bool /*all*/) {}
   /// The simulated hardware thread on which the running fiber runs, if there is such a thing.

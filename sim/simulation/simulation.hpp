@@ -117,6 +117,7 @@ class simulation final : public world {
   /// As a loop that reads a clock: another thread of the core does not make it longer.
   void spend(std::uint64_t cycles) override;
   unsigned count_in(unsigned part) override;
+  [[nodiscard]] bool mutexes_sleep() const noexcept override { return timed_; }
   void sleep_on(const void* word) override;
   void wake_sleepers(const void* word, bool all) override;
   [[nodiscard]] std::optional<unsigned> cpu() const noexcept override {

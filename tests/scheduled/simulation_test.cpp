@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <set>
@@ -713,6 +714,22 @@ TEST(simulation, a_thread_sleeps_on_a_word_and_costs_nothing_meanwhile) {
   EXPECT_GT(woke, stored);
   EXPECT_LT(woke, stored + 20'000U);
   EXPECT_LE(r.by_thread[0].accesses, 4U) << "a load before the sleep and one behind it";
+}
+
+TEST(simulation, a_thread_sleeps_while_it_waits_for_a_mutex) {
+  simulation s(tiny_spec(), 3);
+  in_simulation<std::mutex> mutex(s);
+  unsigned inside = 0;
+  const phase_result r = s.run([&](unsigned me) {
+    for (unsigned i = 0; i < 100 * me; ++i) hw::cpu_relax();
+    const std::lock_guard held(*mutex);
+    ++inside;
+    for (int i = 0; me == 0 && i < 4000; ++i) hw::cpu_relax();
+  });
+  EXPECT_EQ(inside, 3U);
+  for (const unsigned me : {1, 2})
+    EXPECT_LE(r.by_thread[me].accesses, 5U)
+        << "two before the sleep, one after it, the count, and the unlock";
 }
 
 TEST(simulation, threads_that_nothing_wakes_are_an_error) {
