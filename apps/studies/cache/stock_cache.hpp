@@ -29,7 +29,7 @@ struct no_lock {
 };
 
 /// A lock that spins, of the size of a mutex of the C library: so many share a line as in memcached. The locks of items spin
-/// in memcached until 1.4; later ones sleep in the kernel, of whose queues the simulator knows nothing.
+/// in memcached until 1.4; later ones sleep in the kernel.
 struct item_lock : ttas_lock {
   std::array<std::byte, 36> rest_of_a_mutex;
 };
