@@ -635,8 +635,6 @@ std::vector<judged_claim> judge_all(const std::vector<claim>& claims, const read
     for (const std::uint64_t k : keys) {
       if (as_in_the_paper && !has(k)) continue;
       judgement j = c.holds(measured, k);
-      if (j.verdict == agreement::differs && !c.because.empty() && !measured.machine().empty())
-        j.sentence += ' ' + c.because;
       if (!as_in_the_paper) {
         std::vector<std::string> there;
         there.reserve(c.keys.size());
@@ -647,6 +645,8 @@ std::vector<judged_claim> judge_all(const std::vector<claim>& claims, const read
         j = {fmt::format("{} The paper has it on {}, which this machine is not.", j.sentence, c.machine),
              agreement::not_measurable};
       }
+      if (j.verdict == agreement::differs && !c.because.empty() && !measured.machine().empty())
+        j.sentence += ' ' + c.because;
       findings.push_back({c.paper, std::move(j), true, k});
     }
   }
