@@ -411,6 +411,17 @@ TEST(chunked_heap, has_blocks_of_one_class_end_to_end_in_chunks_between_those_of
       << "other classes have chunks between them";
 }
 
+TEST(chunked_heaps, has_nodes_and_leaves_in_one_heap_and_other_roles_apart) {
+  chunked_heaps source;
+  const auto at = [&](memory_role role) {
+    return reinterpret_cast<std::uintptr_t>(source.allocate({64, 8, role}));
+  };
+  const std::uintptr_t node = at(memory_role::node);
+  EXPECT_EQ(at(memory_role::leaf), node + 64);
+  EXPECT_NE(at(memory_role::descriptor) / chunked_heap::chunk_bytes, node / chunked_heap::chunk_bytes);
+  EXPECT_EQ(at(memory_role::node), node + 128);
+}
+
 TEST(random_padding, asks_for_more_in_several_steps_and_returns_what_it_asked_for) {
   const std::vector<std::size_t> sizes = asked_sizes(400);
   std::array<unsigned, 8> of_step{};

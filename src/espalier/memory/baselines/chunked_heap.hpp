@@ -153,7 +153,8 @@ class chunked_heap {
   striped_counter chunks_;
 };
 
-/// An instance of it for each role: how the study separates a tree's nodes, its descriptors and the rest (section 4.1).
+/// An instance of it for each role: how the study separates a tree's nodes, its descriptors and the rest (section 4.1). Leaves are
+/// nodes.
 class chunked_heaps {
  public:
   static constexpr bool releases_on_destruction = true;
@@ -167,13 +168,14 @@ class chunked_heaps {
     return sum;
   }
   [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
-    return by_role_[static_cast<std::size_t>(b.role)].bytes_held(memory, b);
+    return by_role_[place_of(b)].bytes_held(memory, b);
   }
 
  private:
-  [[nodiscard]] chunked_heap& of(const block& b) noexcept {
-    return by_role_[static_cast<std::size_t>(b.role)];
+  [[nodiscard]] static constexpr std::size_t place_of(const block& b) noexcept {
+    return static_cast<std::size_t>(b.role == memory_role::leaf ? memory_role::node : b.role);
   }
+  [[nodiscard]] chunked_heap& of(const block& b) noexcept { return by_role_[place_of(b)]; }
 
   std::array<chunked_heap, memory_role_count> by_role_;
 };
