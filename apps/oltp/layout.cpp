@@ -1,7 +1,6 @@
 #include "apps/oltp/layout.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "espalier/inspect/analysis.hpp"
@@ -30,9 +29,14 @@ std::vector<kind_of_block> layout_of(const espalier::oltp::database& d, const hw
     blocks.push_back({address, bytes, 0, static_cast<inspect::type_index>(known - types.begin())});
     if (known == types.end()) types.emplace_back().name = name;
   });
-  std::vector<std::set<std::uint64_t>> pages(types.size());
-  for (const inspect::live_block& b : blocks) pages[b.type].insert(b.address / inspect::page_bytes);
   inspect::snapshot s = inspect::make_snapshot("database", std::move(types), std::move(blocks));
+  // The snapshot has its blocks in the order of addresses.
+  std::vector<std::vector<std::uint64_t>> pages(s.types.size());
+  for (const inspect::live_block& b : s.blocks) {
+    std::vector<std::uint64_t>& of_type = pages[b.type];
+    const std::uint64_t page = b.address / inspect::page_bytes;
+    if (of_type.empty() || of_type.back() != page) of_type.push_back(page);
+  }
   if (!addresses_are_physical) inspect::find_frames(s);
   const inspect::analysis a = inspect::analyze(s, caches);
   std::vector<kind_of_block> all;
@@ -43,7 +47,7 @@ std::vector<kind_of_block> layout_of(const espalier::oltp::database& d, const hw
     std::vector<std::uint64_t> first;
     std::uint64_t huge_pages = 0;
     for (std::uint64_t last = ~std::uint64_t{0}; const std::uint64_t page : pages[t]) {
-      if (first.size() < most_shown) first.push_back(page - *pages[t].begin());
+      if (first.size() < most_shown) first.push_back(page - pages[t].front());
       huge_pages += page / pages_of_huge != last ? 1 : 0;
       last = page / pages_of_huge;
     }
