@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -43,6 +44,19 @@ template <class Study>
   for (const auto& [other, one] : all_studies<Study>())
     known += (known.empty() ? "" : ", ") + other + " (" + one.title + ')';
   throw usage_error("there is no study '" + std::string(name) + "'; there are " + known);
+}
+
+/// Leaves the figures that --figure names, or all if it names none. Throws usage_error with the names of all for an unknown one.
+template <class Figure>
+void leave_chosen(std::vector<Figure>& figures, const std::vector<std::string>& chosen) {
+  for (const std::string& id : chosen) {
+    if (std::ranges::find(figures, id, &Figure::id) != figures.end()) continue;
+    std::string known;
+    for (const Figure& f : figures) known += (known.empty() ? "" : ", ") + f.id;
+    throw usage_error("--figure " + id + " is not of this study, which has " + known);
+  }
+  if (chosen.empty()) return;
+  std::erase_if(figures, [&](const Figure& f) { return std::ranges::find(chosen, f.id) == chosen.end(); });
 }
 
 }  // namespace espalier::app

@@ -149,6 +149,7 @@ int run_study(const simulate_options& o, const CLI::App& parser) {
   s.operations = static_cast<std::uint64_t>(o.operations);
   s.keys = o.keys;
   s.sizes = o.sizes;
+  s.maps = o.maps;
   s.figures = o.figures;
   if (s.given("--keys")) workload::check_room(o.keys, most_simulated_bytes_per_key);
   s.seed = o.seed;

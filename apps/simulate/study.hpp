@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -31,6 +30,8 @@ struct study_options {
   std::uint64_t keys = 0;
   /// Sizes of nodes; empty for those of the study.
   std::vector<std::int64_t> sizes;
+  /// Of --maps; empty for those of the study.
+  std::vector<std::string> maps;
   /// Of --figure; empty for all.
   std::vector<std::string> figures;
   std::uint64_t seed = 0;
@@ -47,18 +48,9 @@ struct study : app::named_study<std::function<int(const study_options&)>> {
 };
 using registered_study = app::registered<study>;
 
-/// Leaves the figures that --figure names. Throws usage_error with the names of all for an unknown one.
 template <class Figure>
 void leave_chosen(std::vector<Figure>& figures, const study_options& o) {
-  for (const std::string& id : o.figures) {
-    if (std::ranges::find(figures, id, &Figure::id) != figures.end()) continue;
-    std::string known;
-    for (const Figure& f : figures) known += (known.empty() ? "" : ", ") + f.id;
-    throw app::usage_error("--figure " + id + " is not of this study, which has " + known);
-  }
-  if (o.figures.empty()) return;
-  std::erase_if(figures,
-                [&](const Figure& f) { return std::ranges::find(o.figures, f.id) == o.figures.end(); });
+  app::leave_chosen(figures, o.figures);
 }
 
 /// Of a machine that has transactions. Throws usage_error for another.
