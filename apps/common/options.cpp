@@ -232,8 +232,8 @@ void declare(CLI::App& verb, simulate_options& o) {
   declare_seed(verb, o);
   measurement.add(
       "--study", o.study, "NAME",
-      "Run a study instead of the maps: atc18, cache, calibration, dps, eunomia or malloc-tsx; an unknown "
-      "name lists them with descriptions");
+      "Run a study instead of the maps: atc18, cache, calibration, dps, eunomia, malloc-tsx or oltp; an "
+      "unknown name lists them with descriptions");
   measurement.add_list("--figure", o.figures, "ID",
                        "Of a study, only these figures, comma-separated; an unknown one lists them");
   measurement.add_list("--sizes", o.sizes, "BYTES",

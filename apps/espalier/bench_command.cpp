@@ -44,13 +44,17 @@ void declare(CLI::App& verb, bench_options& o) {
                  "A complete comparison in under two minutes: every map and peer, inserts, three other "
                  "workloads and one on real keys, with results in out/");
 
-  plain.add("--study", o.study, "NAME",
-            "Run a study instead of maps and workloads, and compare its results with its paper; --out is the "
-            "folder for its pages. atc18: the trees (--keys K for one number of keys); cache: caches by "
-            "locks and by "
-            "delegation; dps: what a message costs; eunomia: B+trees under contention; malloc-tsx: where "
-            "mallocs place blocks, and how that "
-            "affects elided locks; malloc-speed: the time and memory of mallocs");
+  plain.add(
+      "--study", o.study, "NAME",
+      "Run a study instead of maps and workloads, and compare its results with its paper; --out is the "
+      "folder for its pages. atc18: the trees (--keys K for one number of keys); cache: caches by "
+      "locks and by "
+      "delegation; dps: what a message costs; eunomia: B+trees under contention; malloc-tsx: where "
+      "mallocs place blocks, and how that "
+      "affects elided locks; malloc-speed: the time and memory of mallocs; oltp: trees as the indexes of "
+      "a database (--maps and --figure for some of them)");
+  plain.add_list("--figure", o.figures, "ID",
+                 "Of the study oltp, only these figures, comma-separated; an unknown one lists them");
   plain.add_list("--mallocs", o.mallocs, "NAME",
                  fmt::format("Mallocs of the studies malloc-tsx and malloc-speed, comma-separated: {}; by "
                              "default all that are installed",
@@ -290,6 +294,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
   if (!o.study.empty()) return run_study(o, verb);
   check_effects(verb, {{{"--sizes"}, {"--study=malloc-tsx"}, {}},
                        {{"--mallocs"}, {"--study=malloc-tsx", "--study=malloc-speed"}, {}},
+                       {{"--figure"}, {"--study=oltp"}, {}},
                        {{"--mix", "--distribution"}, {}, {"--quick", "--trace"}},
                        {{"--trace", "--keys-from"}, {}, {"--quick"}},
                        {{"--keys", "--order"}, {}, {"--keys-from"}},

@@ -25,6 +25,7 @@ struct bench_options : map_options, load_options, result_options {
   bool quick = false;
   bool peers = false;
   std::string study;
+  std::vector<std::string> figures;
   std::vector<std::string> mallocs;
   std::vector<std::int64_t> sizes;
   std::vector<std::string> placements;

@@ -109,7 +109,7 @@ class Refusals(CommandTest):
             self.assertIn(f" {loaded} keys" if loaded else "at least 1 key", done.stdout + done.stderr)
 
     def test_an_option_without_effect_is_refused(self) -> None:
-        for verb, *options in (("bench", "--sizes", "64"), ("bench", "--mallocs", "glibc"),
+        for verb, *options in (("bench", "--sizes", "64"), ("bench", "--mallocs", "glibc"), ("bench", "--figure", "improved"),
                                ("bench", "--mix", "90/5/5", "--trace", "t"), ("bench", "--distribution", "uniform", "--quick"),
                                ("bench", "--trace", "t", "--quick"), ("bench", "--keys-from", "k", "--quick"),
                                ("bench", "--keys", "5", "--keys-from", "k"), ("bench", "--order", "scrambled", "--keys-from", "k"),
@@ -463,6 +463,24 @@ class Eunomia(StudyCase):
         for b in self.results["benchmarks"]:
             if b["map"] in ("olc_btree", "masstree") and "transactions" in b:
                 self.assertEqual(b["transactions"], "unavailable")
+
+
+class Oltp(StudyCase):
+    """One tree with few rows: what is measured and shown, never what is found."""
+
+    NAME = "oltp"
+    OPTIONS = ("--maps", "occ_avl", "--figure", "improved,figure-8", "--keys", "500", "--operations", "50", "--runs", "2",
+               "--threads", "1")
+
+    def test_figures_of_chosen_trees_are_measured_in_turns(self) -> None:
+        self.assertEqual([figure["id"] for figure in self.results["study"]["figures"]], ["figure-8", "improved"])
+        self.assertEqual({b["name"]: len(b["rounds"]) for b in self.results["benchmarks"]},
+                         {f"oltp/occ_avl{tree} in {load}, {where}, locks of 192 bytes": 2 for load, tree, where in (
+                             ("YCSB", "", "segregated"), ("YCSB", "/published", "one heap"), ("TPC-C", "", "segregated"),
+                             ("TPC-C", "", "one heap"), ("TPC-C", "/published", "one heap"))})
+        said = " ".join(self.done.stdout.split())
+        self.assertRegex(said, r"times, the geometric mean of occ_avl \d\.\d+\.")
+        self.assertNotRegex(said, "Model: |Program: |Paper: ")
 
 
 if __name__ == "__main__":

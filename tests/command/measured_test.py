@@ -260,7 +260,9 @@ class MallocTsx(StudyTest):
             ("malloc-tsx", "--out", "/proc/o"): "/proc/o", ("malloc-speed", "--mallocs", "mimalloc,index-aware"): "glibc",
             **{("malloc-speed", *arguments): word for arguments, word in {
                 ("--sizes", "64"): "--sizes", ("--threads", "1,2"): "one number", ("--runs", "0"): "--runs",
-                ("--keys", "9"): "--keys"}.items()}})
+                ("--keys", "9"): "--keys"}.items()},
+            ("oltp", "--maps", "ticket/published"): "which has occ_avl, occ_avl_2,",
+            ("oltp", "--figure", "figure-2"): "which has figure-1b, figure-5,"})
 
     def test_a_build_without_its_program_says_so(self) -> None:
         alone = self.folder / "apps/espalier/espalier"

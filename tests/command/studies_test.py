@@ -456,7 +456,7 @@ class Oltp(StudyCase):
 
     def test_each_figure_has_a_page_and_each_database_one_entry(self) -> None:
         pages = ("figure-1b", "figure-5", "figures-6-and-7", "section-4-3-1", "section-4-3-2", "section-4-3-3", "figure-8",
-                 "figure-9")
+                 "figure-9", "improved")
         self.assertEqual([figure["id"] for figure in self.results["study"]["figures"]], list(pages))
         self.assertEqual(study_files(self.out), {"oltp.json", "index.html", *(f"{page}.html" for page in pages)})
         names = [b["name"] for b in self.results["benchmarks"]]
@@ -480,6 +480,9 @@ class Oltp(StudyCase):
                 self.assertLess(0, b["index_stall_cycles"])
                 self.assertLess(b["index_stall_cycles"], b["counts"]["stall_cycles"])
                 self.assertLess(b["index_cycles"], b["counts"]["cycles"])
+                for count in ("accesses", "page_walks", "stall_cycles"):
+                    self.assertAlmostEqual(sum(block[count] for block in b["blocks"].values()), b["counts"][count], places=6)
+                self.assertGreaterEqual(b["blocks"].keys(), {"node", "row", "lock", "lock wrapper", "data", "value"})
 
     def test_padded_locks_share_no_lines(self) -> None:
         tree = "edge_int_lf/published"
@@ -505,6 +508,7 @@ class Refusals(Case):
                 ("--threads", "81"): "from 1 to 80", ("--figure", "figure-1"): "which has figure-2, table-1,"}.items()},
             **{("--study", "oltp", *arguments): word for arguments, word in {
                 ("--keys", "999"): "at least 1000", ("--threads", "1,2"): "one number", ("--operations", "0"): "--operations",
+                ("--maps", "lazy_list"): "which has occ_avl,", ("--figure", "figure-2"): "which has figure-1b,",
                 ("--json", "r.json"): "--out"}.items()},
             **{("--study", "cache", *arguments): word for arguments, word in {
                 ("--keys", "0"): "at least 1", ("--pin", "compact"): "--pin", ("--threads", "81"): "from 1 to 80"}.items()},

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/oltp/layout.hpp"
 #include "apps/studies/study_claims.hpp"
 #include "apps/studies/study_output.hpp"
 
@@ -24,6 +25,7 @@ inline constexpr const char* paper =
 inline constexpr const char* papers_machine = "haswell";
 /// Rows of its YCSB.
 inline constexpr std::uint64_t papers_rows = 10'000'000;
+inline constexpr unsigned papers_threads = 48;
 
 /// What the threads do: look-ups in the map alone, or transactions.
 enum class work : std::uint8_t { alone, ycsb, tpcc };
@@ -41,13 +43,22 @@ struct configuration {
   friend auto operator<=>(const configuration&, const configuration&) = default;
 };
 
+/// What accesses cost on a simulated machine.
+struct access_costs {
+  double accesses = 0;
+  double page_walks = 0;
+  double memory_lines = 0;  ///< fetched from memory, not from any cache
+  double stalls = 0;        ///< cycles
+};
+
 /// Of a transaction, as far as it is known. Times are processor time in nanoseconds, or cycles of a simulated machine; all attempts
 /// count.
 struct database_reading {
   double speed = 0;  ///< transactions a second; natively a second of processor time
   std::optional<double> index_time{}, rest_time{}, wait_time{};
-  std::optional<double> index_stalls{}, stalls{};
-  std::optional<double> page_walks{};
+  /// Of all of it, of the operations of its indexes, and of the blocks of each kind ("node", "row").
+  std::optional<access_costs> all{}, in_index{};
+  std::map<std::string, access_costs> by_block{};
   /// Transfers of lines with row locks: because other threads used other locks, or the same one.
   std::optional<double> false_transfers{}, true_transfers{};
   /// Of the nodes: the share of the sets of the last level that they do not use, pages of 4 KiB, runs of those, and huge pages.
@@ -57,9 +68,14 @@ struct database_reading {
   std::vector<std::uint64_t> first_chunks{};
   /// Round by round, if configurations were measured in turns: nanoseconds of processor time a transaction.
   std::vector<double> rounds{};
+  /// Rounds of one session were measured in turns.
+  std::size_t session = 0;
   /// Why it supports no verdict; empty where it does.
   std::string too_short{};
 };
+
+/// Notes where the nodes lie.
+void note_nodes(database_reading& r, const std::vector<db::kind_of_block>& layout);
 
 class results {
  public:
@@ -116,7 +132,16 @@ struct page {
   [[nodiscard]] charted_figure figure(const results& measured, const std::string& machine) const;
 };
 
-/// In the paper's order. The unit of times: "cycles" or "ns".
-[[nodiscard]] std::vector<page> pages_of(const std::string& time_unit);
+struct setting {
+  bool simulated = true;
+  std::uint64_t rows = papers_rows;
+  unsigned threads = papers_threads;
+};
+
+/// In the paper's order.
+[[nodiscard]] std::vector<page> pages_of(const setting& where);
+
+/// Leaves what has one of these trees as its index; all of it if none is named. Throws usage_error that lists the trees.
+void leave_trees(std::vector<page>& pages, const std::vector<std::string>& trees);
 
 }  // namespace espalier::app::dbx

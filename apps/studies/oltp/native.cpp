@@ -95,7 +95,13 @@ bool is_there(const std::string& index) {
 class native_study {
  public:
   native_study(const load_of_study& l, const bench_options& o)
-      : load_(l), options_(o), caches_(hw::cache_geometry_named(papers_machine)), pages_(pages_of("ns")) {}
+      : load_(l),
+        options_(o),
+        caches_(hw::cache_geometry_named(papers_machine)),
+        pages_(pages_of({.simulated = false, .rows = l.rows, .threads = l.threads})) {
+    leave_chosen(pages_, o.figures);
+    leave_trees(pages_, o.maps);
+  }
 
   void run() {
     study_files files(options_.out, study_name);
@@ -168,6 +174,7 @@ class native_study {
       }
     }
     if (interruption::requested()) return;
+    ++sessions_;
     for (std::size_t n = 0; n < some.size(); ++n) {
       const db::measured m = all[n].session->finish();
       for (const db::condition& c : m.conditions) {
@@ -179,6 +186,7 @@ class native_study {
 
   void add(const configuration& c, const db::measured& m) {
     database_reading r;
+    r.session = sessions_;
     for (std::size_t n = 1; n < m.cpu_us.size(); ++n) r.rounds.push_back(m.cpu_us[n] * 1000);
     const double each = measure::median(r.rounds).value_or(0);
     if (each == 0) return results_.miss(c, "no run was complete");
@@ -208,14 +216,7 @@ class native_study {
     few.rows = std::min(load_.rows, usual_rows);
     const auto recorded = benchmark_of(c, few, true);
     for (std::size_t part = 0; part < recorded->load_parts(); ++part) recorded->load(part);
-    for (const db::kind_of_block& k : db::layout_of(recorded->database(), caches_)) {
-      if (k.name != "node") continue;
-      r.unused_llc = k.unused_llc;
-      r.chunks = static_cast<double>(k.pages);
-      r.runs = static_cast<double>(k.runs);
-      r.huge_pages = static_cast<double>(k.huge_pages);
-      r.first_chunks = k.first_pages;
-    }
+    note_nodes(r, db::layout_of(recorded->database(), caches_));
   }
 
   /// Look-ups of present keys.
@@ -261,6 +262,7 @@ class native_study {
   const hw::cache_geometry& caches_;
   std::vector<page> pages_;
   results results_;
+  std::size_t sessions_ = 0;
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
   progress_line line_;
 };
@@ -282,7 +284,10 @@ void run(const bench_options& o, const CLI::App& verb) {
 }
 
 const registered_study oltp_study{
-    {study_name, title, {"--keys", "--threads", "--runs", "--operations", "--seed", "--out"}, run}};
+    {study_name,
+     title,
+     {"--maps", "--keys", "--threads", "--runs", "--operations", "--seed", "--figure", "--out"},
+     run}};
 
 }  // namespace
 }  // namespace espalier::app::dbx

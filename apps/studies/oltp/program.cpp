@@ -65,6 +65,9 @@ class database final : public studied_database {
                               visit(context, address, bytes, role);
                             });
   }
+  [[nodiscard]] std::string_view name_of(memory_role role) const override {
+    return app::db::name_of(role, runs_->database().chosen().rows_as);
+  }
   [[nodiscard]] std::vector<app::db::kind_of_block> layout(const hw::cache_geometry& caches) const override {
     return app::db::layout_of(runs_->database(), caches, true);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/common/interface.hpp"
@@ -48,6 +49,8 @@ class studied_database : public app::interface {
   virtual void for_each_block(void (*visit)(void* context, std::uint64_t address, std::size_t bytes,
                                             memory_role role),
                               void* context) const = 0;
+  /// What a block of a role is called.
+  [[nodiscard]] virtual std::string_view name_of(memory_role role) const = 0;
   [[nodiscard]] virtual std::vector<app::db::kind_of_block> layout(
       const hw::cache_geometry& caches) const = 0;
   [[nodiscard]] virtual std::uint64_t commits() const = 0;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -29,6 +31,7 @@
 namespace espalier::simulate::dbx {
 namespace {
 
+using app::dbx::access_costs;
 using app::dbx::configuration;
 using app::dbx::database_reading;
 using app::dbx::memory;
@@ -36,9 +39,11 @@ using app::dbx::page;
 using app::dbx::work;
 
 constexpr unsigned usual_threads = 8;
-/// With all of their blocks somewhat more than a last-level cache of the paper's machine.
-constexpr std::uint64_t usual_rows = 60'000;
+/// The nodes of each thread fill a huge page, the first of its memory for them.
+constexpr std::uint64_t usual_rows = 240'000;
 constexpr std::uint64_t usual_transactions = 1000;
+/// Transactions that warm the caches in no time, for each that is counted.
+constexpr std::uint64_t warming_for_each = 8;
 /// The paper gives no exponent: that of YCSB.
 constexpr double theta = 0.99;
 
@@ -58,59 +63,102 @@ sim::machine_spec with_scaled_tlbs(sim::machine_spec machine, std::uint64_t rows
   return machine;
 }
 
-/// What each block is, by its address.
-class block_roles {
+/// What lies where, and which thread has used a lock last.
+class block_map {
  public:
-  explicit block_roles(const studied_database& of) {
-    std::vector<std::pair<std::uint64_t, std::size_t>> locks;
+  explicit block_map(const studied_database& of) {
+    std::vector<found_block> all;
     of.for_each_block(
-        [](void* all, std::uint64_t address, std::size_t bytes, memory_role role) {
-          if (role == espalier::oltp::lock_role)
-            static_cast<decltype(locks)*>(all)->emplace_back(address, bytes);
+        [](void* found, std::uint64_t address, std::size_t bytes, memory_role role) {
+          static_cast<decltype(all)*>(found)->push_back({address, bytes, role});
         },
-        &locks);
-    if (locks.empty()) return;
-    const auto [first, last] = std::ranges::minmax_element(locks);
-    first_ = first->first;
-    // A lock's word is at its front.
-    holder_.resize((last->first - first_) / unit + 1, no_lock);
-    for (const auto& [address, bytes] : locks) holder_[(address - first_) / unit] = unused;
+        &all);
+    if (all.empty()) return;
+    const auto by_address = [](const found_block& b) { return b.address; };
+    first_ = std::ranges::min(all, {}, by_address).address / unit;
+    const found_block last = std::ranges::max(all, {}, by_address);
+    role_.resize((last.address + last.bytes - 1) / unit - first_ + 1, nothing);
+    last_user_.resize(role_.size(), no_lock);
+    for (const found_block& b : all) {
+      const std::uint64_t begin = b.address / unit - first_;
+      std::fill(role_.begin() + static_cast<std::ptrdiff_t>(begin),
+                role_.begin() + static_cast<std::ptrdiff_t>((b.address + b.bytes - 1) / unit - first_ + 1),
+                static_cast<std::uint8_t>(b.role));
+      // A lock's word is at its front.
+      if (b.role == espalier::oltp::lock_role) last_user_[begin] = unused;
+    }
   }
 
-  /// The thread that has used the lock last, for a new one; null where there is no lock.
+  static constexpr std::uint8_t nothing = 255;
+  [[nodiscard]] std::uint8_t role_at(std::uint64_t address) const noexcept {
+    const std::uint64_t at = address / unit - first_;
+    return at < role_.size() ? role_[at] : nothing;
+  }
+
+  /// The thread that has used the lock last, `unused` for none; null where there is no lock.
   [[nodiscard]] std::uint8_t* last_user(std::uint64_t address) noexcept {
-    const std::uint64_t at = (address - first_) / unit;
-    return address >= first_ && at < holder_.size() && holder_[at] != no_lock ? &holder_[at] : nullptr;
+    const std::uint64_t at = address / unit - first_;
+    return at < last_user_.size() && last_user_[at] != no_lock ? &last_user_[at] : nullptr;
   }
   static constexpr std::uint8_t unused = 254;
 
  private:
-  static constexpr std::uint64_t unit = 8;
+  struct found_block {
+    std::uint64_t address;
+    std::size_t bytes;
+    memory_role role;
+  };
+  /// Sizes of the heap's blocks are multiples of it.
+  static constexpr std::uint64_t unit = 16;
   static constexpr std::uint8_t no_lock = 255;
   std::uint64_t first_ = 0;
-  std::vector<std::uint8_t> holder_;
+  std::vector<std::uint8_t> role_;
+  std::vector<std::uint8_t> last_user_;
 };
 
-/// Transfers of lines with row locks. A thread that was the last to use a lock has its line, unless another thread has used another
-/// lock in it. Each use writes.
-class lock_transfers {
+/// What accesses to blocks of each role cost; and transfers of lines with row locks. A thread that was the last to use a lock has its
+/// line, unless another thread has used another lock in it. Each use writes.
+class observed_blocks {
  public:
-  explicit lock_transfers(const studied_database& of) : roles_(of) {}
+  explicit observed_blocks(const studied_database& of) : map_(of) {}
 
   void see(unsigned thread, const sim::access& a, const sim::counts& c) {
-    std::uint8_t* const user = roles_.last_user(a.address);
+    by_role_[map_.role_at(a.address)] += c;
+    std::uint8_t* const user = map_.last_user(a.address);
     if (user == nullptr) return;
     const std::uint64_t moved = c.local_transfers + c.remote_transfers;
-    if (moved != 0) (*user == thread || *user == block_roles::unused ? falsely : truly) += moved;
+    if (moved != 0) (*user == thread || *user == block_map::unused ? falsely_ : truly_) += moved;
     *user = static_cast<std::uint8_t>(thread);
   }
+  void restart() {
+    by_role_ = {};
+    falsely_ = truly_ = 0;
+  }
 
-  std::uint64_t falsely = 0;
-  std::uint64_t truly = 0;
+  [[nodiscard]] std::uint64_t falsely() const noexcept { return falsely_; }
+  [[nodiscard]] std::uint64_t truly() const noexcept { return truly_; }
+  /// By the names of blocks; "other" is what is none of the database's.
+  [[nodiscard]] std::map<std::string, sim::counts> by_block(const studied_database& of) const {
+    std::map<std::string, sim::counts> all;
+    for (std::size_t role = 0; role < by_role_.size(); ++role) {
+      if (by_role_[role].accesses == 0) continue;
+      all[role == block_map::nothing ? "other" : std::string(of.name_of(static_cast<memory_role>(role)))] +=
+          by_role_[role];
+    }
+    return all;
+  }
 
  private:
-  block_roles roles_;
+  block_map map_;
+  std::array<sim::counts, block_map::nothing + 1> by_role_{};
+  std::uint64_t falsely_ = 0;
+  std::uint64_t truly_ = 0;
 };
+
+access_costs costs_of(const counted_phase& p, const sim::counts& c) {
+  return {p.per_operation(c.accesses), p.per_operation(c.page_walks),
+          p.per_operation(c.local_dram + c.remote_dram), p.per_operation(c.stall_cycles)};
+}
 
 class counted_transactions final : public transaction_feed {
  public:
@@ -136,9 +184,6 @@ measured_database measure(const sim::machine_spec& machine, const database_shape
   std::unique_ptr<studied_database> program;
   simulated.outside_time([&] { program = make_studied_database(shape); });
   simulated.without_time([&](unsigned thread) { program->load(thread); });
-  lock_transfers locks(*program);
-  simulated.observe(
-      [&](unsigned thread, const sim::access& a, const sim::counts& c) { locks.see(thread, a, c); });
   sim::phase_result last;
   const auto phase = [&](std::uint64_t count) {
     shared_operations shared(simulated, count);
@@ -148,8 +193,18 @@ measured_database measure(const sim::machine_spec& machine, const database_shape
     });
     return shared.counted(last);
   };
+  {
+    shared_operations shared(simulated, warming_for_each * transactions);
+    simulated.warm([&](unsigned thread) {
+      counted_transactions feed(shared);
+      program->operate(thread, feed);
+    });
+  }
+  observed_blocks blocks(*program);
+  simulated.observe(
+      [&](unsigned thread, const sim::access& a, const sim::counts& c) { blocks.see(thread, a, c); });
   static_cast<void>(phase(transactions / 2 + 1));
-  locks.falsely = locks.truly = 0;
+  blocks.restart();
   measured_database m{phase(transactions), {}};
   const sim::counts& index = last.by_part[static_cast<std::size_t>(database_part::index)];
   const counted_phase& p = m.phase;
@@ -157,20 +212,14 @@ measured_database measure(const sim::machine_spec& machine, const database_shape
   r.speed = p.operations_per_second();
   r.index_time = p.per_operation(index.cycles);
   r.rest_time = p.per_operation(p.total.cycles - index.cycles);
-  r.index_stalls = p.per_operation(index.stall_cycles);
-  r.stalls = p.per_operation(p.total.stall_cycles);
-  r.page_walks = p.per_operation(p.total.page_walks);
-  r.false_transfers = p.per_operation(locks.falsely);
-  r.true_transfers = p.per_operation(locks.truly);
+  r.all = costs_of(p, p.total);
+  r.in_index = costs_of(p, index);
+  for (const auto& [name, counted] : blocks.by_block(*program)) r.by_block[name] = costs_of(p, counted);
+  r.false_transfers = p.per_operation(blocks.falsely());
+  r.true_transfers = p.per_operation(blocks.truly());
   r.too_short = too_short(p, shape.threads, 16);
-  for (const app::db::kind_of_block& k : program->layout(machine)) {
-    if (k.name != "node") continue;
-    r.unused_llc = k.unused_llc;
-    r.chunks = static_cast<double>(k.pages);
-    r.runs = static_cast<double>(k.runs);
-    r.huge_pages = static_cast<double>(k.huge_pages);
-    r.first_chunks = k.first_pages;
-  }
+  // Of TPC-C no layout is shown, and it would take a third of the time.
+  if (shape.warehouses == 0) app::dbx::note_nodes(r, program->layout(machine));
   simulated.observe({});
   std::string broken;
   simulated.outside_time([&] {
@@ -183,7 +232,7 @@ measured_database measure(const sim::machine_spec& machine, const database_shape
 
 class simulated_database_study {
  public:
-  explicit simulated_database_study(const study_options& o) : o_(o), pages_(app::dbx::pages_of("cycles")) {
+  explicit simulated_database_study(const study_options& o) : o_(o) {
     if (o.places.front().threads.size() != 1 && o.given("--threads"))
       throw app::usage_error("--study oltp runs with one number of --threads");
     const unsigned most = std::min(usual_threads, o.places.front().machine.hardware_threads());
@@ -194,6 +243,9 @@ class simulated_database_study {
     transactions_ = o.given("--operations") ? o.operations : usual_transactions;
     if (transactions_ == 0) throw app::usage_error("0 operations show nothing; at least 1 is needed");
     machine_ = with_scaled_tlbs(o.places.front().machine, rows_);
+    pages_ = app::dbx::pages_of({.simulated = true, .rows = rows_, .threads = threads_});
+    leave_chosen(pages_, o);
+    app::dbx::leave_trees(pages_, o.maps);
     for (const page& p : pages_) {
       for (const configuration& c : p.configurations()) needed_.insert(c);
     }
@@ -253,11 +305,16 @@ class simulated_database_study {
     one["index"] = c.index;
     one["items_per_second"] = p.operations_per_second();
     one["index_cycles"] = r.index_time.value_or(0);
-    one["index_stall_cycles"] = r.index_stalls.value_or(0);
+    if (r.in_index) one["index_stall_cycles"] = r.in_index->stalls;
     one["false_lock_transfers"] = r.false_transfers.value_or(0);
     one["true_lock_transfers"] = r.true_transfers.value_or(0);
     if (r.unused_llc) one["unused_llc_sets_of_nodes"] = *r.unused_llc;
     one["counts"] = counts_json(p);
+    for (const auto& [name, costs] : r.by_block)
+      one["blocks"][name] = {{"accesses", costs.accesses},
+                             {"page_walks", costs.page_walks},
+                             {"memory_lines", costs.memory_lines},
+                             {"stall_cycles", costs.stalls}};
     benchmarks_.push_back(std::move(one));
   }
 
@@ -284,7 +341,7 @@ class simulated_database_study {
                                                     .seed = o_.seed},
                                                    [](std::size_t, std::size_t, const std::string&) {})
                                         .front();
-    database_reading r{.speed = m.operations_per_second()};
+    database_reading r{.speed = m.operations_per_second(), .in_index = costs_of(m, m.total)};
     r.too_short = too_short(m, threads_);
     benchmarks_.push_back(study_entry("oltp/" + c.name(), threads_, m));
     benchmarks_.back()["technique"] = c.name();
@@ -328,7 +385,7 @@ class simulated_database_study {
 const registered_study registered{
     {{app::dbx::study_name,
       "ten trees as the indexes of the ATC 2018 study's database: YCSB and TPC-C, figure by figure",
-      {"--machine", "--threads", "--keys", "--operations", "--seed", "--out"},
+      {"--machine", "--threads", "--maps", "--keys", "--operations", "--seed", "--figure", "--out"},
       [](const study_options& o) { return simulated_database_study(o).run(); }},
      {app::dbx::papers_machine}}};
 
