@@ -416,10 +416,10 @@ TEST(chunked_heaps, has_nodes_and_leaves_in_one_heap_and_other_roles_apart) {
   const auto at = [&](memory_role role) {
     return reinterpret_cast<std::uintptr_t>(source.allocate({64, 8, role}));
   };
-  const std::uintptr_t node = at(memory_role::node);
-  EXPECT_EQ(at(memory_role::leaf), node + 64);
-  EXPECT_NE(at(memory_role::descriptor) / chunked_heap::chunk_bytes, node / chunked_heap::chunk_bytes);
-  EXPECT_EQ(at(memory_role::node), node + 128);
+  const std::uintptr_t first = at(memory_role::node);
+  EXPECT_EQ(at(memory_role::leaf), first + 64);
+  EXPECT_NE(at(memory_role::descriptor) / chunked_heap::chunk_bytes, first / chunked_heap::chunk_bytes);
+  EXPECT_EQ(at(memory_role::node), first + 128);
 }
 
 TEST(random_padding, asks_for_more_in_several_steps_and_returns_what_it_asked_for) {
