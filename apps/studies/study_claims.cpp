@@ -77,8 +77,8 @@ std::string costs_of(const std::vector<const reading*>& maps) {
 }
 
 /// A possible reason why the first is not faster than the second; empty if none is known.
-std::string reason(const std::string& fast, const std::vector<const reading*>& fast_maps,
-                   const std::string& slow, const std::vector<const reading*>& slow_maps) {
+std::string difference_between(const std::string& fast, const std::vector<const reading*>& fast_maps,
+                               const std::string& slow, const std::vector<const reading*>& slow_maps) {
   const std::string ours = costs_of(fast_maps);
   const std::string theirs = costs_of(slow_maps);
   if (ours.empty() || theirs.empty() || ours == theirs) return {};
@@ -122,7 +122,7 @@ comparison compare(const std::string& a, const std::string& b, const readings& m
           ? fmt::format("{} does {}, {} the {} of {}", a, millions(ours), of_medians, millions(theirs), b)
           : fmt::format("{} does {} and {} does {} in the median; round by round it is {} as much", a,
                         millions(ours), b, millions(theirs), of_rounds);
-  return {std::move(sentence), q, reason(a, {&ours}, b, {&theirs})};
+  return {std::move(sentence), q, difference_between(a, {&ours}, b, {&theirs})};
 }
 
 /// The verdict on a ratio for which the paper reports a number above 1. Half of its effect suffices.
@@ -349,7 +349,7 @@ judge mean_ratio(const std::vector<map_pair>& pairs, double ratio) {
     }
     return unless_too_short(
         with_reason(decide_size(sentence, mean, ratio),
-                    reason("the maps that should be faster", better, "the others", worse)),
+                    difference_between("the maps that should be faster", better, "the others", worse)),
         short_of(measured, keys, maps_of(pairs)));
   };
 }
@@ -416,7 +416,7 @@ judge ordered(const std::vector<tier>& tiers) {
         if (q.middle < worst.middle) worst = q;
         if (q.middle < order_margin)
           reasons += fmt::format(" Not apart: {} and {}, {:.2f} times.{}", before->name, now.name, q.middle,
-                                 reason(before->name, before->maps, now.name, now.maps));
+                                 difference_between(before->name, before->maps, now.name, now.maps));
       }
       before = std::move(now);
     }
