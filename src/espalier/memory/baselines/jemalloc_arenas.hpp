@@ -15,11 +15,11 @@
 
 // jemalloc's own functions, if the program is linked or preloaded with it.
 extern "C" {
-__attribute__((weak)) void* mallocx(std::size_t bytes, int flags);
-__attribute__((weak)) void dallocx(void* memory, int flags);
-__attribute__((weak)) std::size_t sallocx(const void* memory, int flags);
-__attribute__((weak)) int mallctl(const char* name, void* old_value, std::size_t* old_bytes, void* new_value,
-                                  std::size_t new_bytes);
+[[gnu::weak]] void* mallocx(std::size_t bytes, int flags);
+[[gnu::weak]] void dallocx(void* memory, int flags);
+[[gnu::weak]] std::size_t sallocx(const void* memory, int flags);
+[[gnu::weak]] int mallctl(const char* name, void* old_value, std::size_t* old_bytes, void* new_value,
+                          std::size_t new_bytes);
 }
 
 namespace espalier {
