@@ -635,6 +635,14 @@ std::vector<binary_exchange> binary_exchanges() {
   };
 }
 
+TEST(protocol, no_bytes_decide_nothing) {
+  for (const std::string& first : {std::string("get k\r\n"), frame{0x00, "k"}.bytes()}) {
+    conversation c;
+    EXPECT_EQ(c.say(""), "");
+    EXPECT_EQ(c.say(first), first.front() == 'g' ? "END\r\n" : error(0x00, 1, "Not found").bytes());
+  }
+}
+
 TEST(protocol, binary_conversations_however_they_are_cut) {
   for (const binary_exchange& e : binary_exchanges()) {
     for (std::size_t cut = 0; cut < e.input.size(); ++cut) {

@@ -30,7 +30,10 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
   executor run(service_, with.counters_, out, turn_);
   if (turn_.unfinished != turn::rest::none) {
     with.forget_keys();
-    if (turn_.unfinished == turn::rest::protocol) choose_protocol(input);
+    if (turn_.unfinished == turn::rest::protocol) {
+      if (input.empty()) return used;
+      choose_protocol(input);
+    }
     if (turn_.unfinished == turn::rest::user)
       used = log_in(input, out, with.counters_);
     else if (turn_.unfinished != turn::rest::none)
@@ -105,7 +108,6 @@ parse_context session::context() const noexcept {
 
 /// The first byte of a connection shows its protocol.
 void session::choose_protocol(std::string_view input) noexcept {
-  if (input.empty()) return;
   const std::string_view spoken = service_.chosen().transport.protocol;
   turn_.is_binary = input.front() == '\x80' && spoken != "ascii";
   turn_.asks_for_user = turn_.is_binary && service_.asks_for_user();
