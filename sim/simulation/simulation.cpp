@@ -260,7 +260,10 @@ void simulation::before(const access& a) {
     if (--turn_left_ == 0) go_on_in_turn();
     if (transactional != nullptr) transactions_.on_access(fibers_.current(), a);
     touch_page(*where);
-    if (warms_) machine_.warm(hardware_thread_[fibers_.current()], *where, a.bytes, is_write(a.kind));
+    if (warms_) {
+      machine_.warm(hardware_thread_[fibers_.current()], *where, a.bytes, is_write(a.kind));
+      if (observer_) observer_(fibers_.current(), a, counts{});
+    }
     return;
   }
   yield_to_others();

@@ -93,8 +93,8 @@ class simulation final : public world {
   /// Every thread runs the code, all starting at the same moment.
   phase_result run(const std::function<void(unsigned)>& code);
 
-  /// Is told of each access that takes time, after it: its thread, its address in the program, and what it has counted. It must
-  /// not call the simulation.
+  /// Is told of each access that takes time or warms, after it: its thread, its address in the program, and what it has counted,
+  /// which is nothing of one that warms. It must not call the simulation.
   using access_observer = std::function<void(unsigned thread, const access& a, const counts& of_it)>;
   void observe(access_observer told) { observer_ = std::move(told); }
 

@@ -326,6 +326,9 @@ TEST(simulation, counts_of_parts_add_up_and_accesses_are_told) {
   };
   s.without_time(in_parts);
   EXPECT_TRUE(told.empty()) << "no time";
+  s.warm(in_parts);
+  EXPECT_EQ(told.size(), 10U) << "warmed, and counted nothing";
+  EXPECT_EQ(of_told, sim::counts{});
   for (int phase = 0; phase < 2; ++phase) {
     told.clear();
     of_told = {};

@@ -193,6 +193,10 @@ measured_database measure(const sim::machine_spec& machine, const database_shape
     });
     return shared.counted(last);
   };
+  // From the warming on: a lock's last user may be of then.
+  observed_blocks blocks(*program);
+  simulated.observe(
+      [&](unsigned thread, const sim::access& a, const sim::counts& c) { blocks.see(thread, a, c); });
   {
     shared_operations shared(simulated, warming_for_each * transactions);
     simulated.warm([&](unsigned thread) {
@@ -200,9 +204,6 @@ measured_database measure(const sim::machine_spec& machine, const database_shape
       program->operate(thread, feed);
     });
   }
-  observed_blocks blocks(*program);
-  simulated.observe(
-      [&](unsigned thread, const sim::access& a, const sim::counts& c) { blocks.see(thread, a, c); });
   static_cast<void>(phase(transactions / 2 + 1));
   blocks.restart();
   measured_database m{phase(transactions), {}};
