@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What simulated programs show: the effects that papers measured, and the same counts in every process."""
 
+import itertools
 import json
 import pathlib
 import re
@@ -205,7 +206,8 @@ class SearchTrees(StudyCase):
         self.assertEqual([context["machine"]["name"] for context in contexts], ["abu_dhabi", "haswell"])
         for figure in self.results["study"]["figures"]:
             if figure["panels"]:
-                self.assertEqual([panel["machine"] for panel in figure["panels"]], ["abu_dhabi", "haswell"])
+                self.assertEqual([machine for machine, _ in itertools.groupby(p["machine"] for p in figure["panels"])],
+                                 ["abu_dhabi", "haswell"])
         for line in self.done.stdout.splitlines():
             if line.startswith(("figure", "table", "baselines")):
                 self.fail(f"not called simulated: {line}")
@@ -234,7 +236,8 @@ class SearchTrees(StudyCase):
     def test_the_same_map_on_the_same_machine_has_the_same_counts_in_every_figure(self) -> None:
         counts: dict = {}
         for b in self.results["benchmarks"]:
-            counts.setdefault((b["map"], b["threads"], b["keys"], b["mix"]), set()).add(json.dumps(b["counts"]))
+            machine = b["name"].split("/")[0].rpartition(", ")[2]
+            counts.setdefault((machine, b["map"], b["threads"], b["keys"], b["mix"]), set()).add(json.dumps(b["counts"]))
         self.assertTrue(all(len(different) == 1 for different in counts.values()))
         self.assertLess(len(counts), len(self.results["benchmarks"]))
 
