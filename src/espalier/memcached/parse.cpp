@@ -11,8 +11,6 @@ namespace espalier::memcached {
 
 namespace {
 
-/// A command line without its end; one that looks up keys may be longer.
-constexpr std::size_t longest_line = 2048;
 constexpr std::size_t longest_look_up = std::size_t{1} << 20U;
 
 constexpr std::string_view bad_erase = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";

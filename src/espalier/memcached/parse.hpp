@@ -16,6 +16,8 @@
 namespace espalier::memcached {
 
 inline constexpr std::size_t longest_key = 250;
+/// A command line without its end; one that looks up keys may be longer.
+inline constexpr std::size_t longest_line = 2048;
 inline constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
 inline constexpr std::string_view bad_end = "CLIENT_ERROR invalid exptime argument";
 

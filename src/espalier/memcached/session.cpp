@@ -117,7 +117,6 @@ void session::choose_protocol(std::string_view input) noexcept {
 
 /// A value NAME PASSWORD, which a connection stores under any key before its first command. Other commands are refused.
 std::size_t session::log_in(std::string_view input, output& out, counters& by) {
-  constexpr std::size_t longest_line = 2048;
   constexpr std::size_t shortest_line = 6;
   constexpr std::size_t longest_value = 16'384;
   constexpr std::string_view line_end = "\r\n";
