@@ -21,14 +21,14 @@ folder=build/abi
 libraries=(map espalier c)
 # built SOURCE NAME: the shared libraries, with what abidiff reads.
 built() {
+  # What a step runs goes on after a failure unless it says so.
   cmake -S "$1" -B "$folder/$2" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG='-Og -g' -DESPALIER_TOGETHER=ON \
-    -DESPALIER_BUILD_APPS=OFF -DESPALIER_BUILD_TESTS=OFF -DESPALIER_SIMULATOR=OFF -DESPALIER_PRELOAD=OFF
-  cmake --build "$folder/$2" --target espalier_map_shared espalier_shared espalier_c
+    -DESPALIER_BUILD_APPS=OFF -DESPALIER_BUILD_TESTS=OFF -DESPALIER_SIMULATOR=OFF -DESPALIER_PRELOAD=OFF &&
+    cmake --build "$folder/$2" --target espalier_map_shared espalier_shared espalier_c
 }
 checked_out() {
-  rm -rf "$folder/source"
-  mkdir -p "$folder/source"
-  git archive "$before" | tar -C "$folder/source" -x
+  rm -rf "$folder/source" && mkdir -p "$folder/source" &&
+    git archive "$before" | tar -C "$folder/source" -x
 }
 file_of() { case $2 in espalier) echo "$folder/$1/src/espalier/libespalier.so" ;; *) echo "$folder/$1/src/espalier/libespalier_$2.so" ;; esac; }
 compatible() {

@@ -32,40 +32,42 @@ finish() {
 }
 trap finish EXIT
 
+# What a step runs goes on after a failure unless it says so.
 bare_root() {
-  [[ -e $bare/etc/debian_version ]] || debootstrap --variant=minbase bookworm "$bare" "$mirror"
-  inside "$bare" apt-get update
+  { [[ -e $bare/etc/debian_version ]] || debootstrap --variant=minbase bookworm "$bare" "$mirror"; } &&
+    inside "$bare" apt-get update
 }
 clean_root() {
-  [[ -e $clean/etc/debian_version ]] || cp -a "$bare" "$clean"
-  rm -rf "$clean/build/source"
-  mkdir -p "$clean/build/source"
-  git ls-files -z | xargs -0 cp --parents -t "$clean/build/source"
-  inside "$clean" apt-get install -y --no-install-recommends build-essential lintian
-  inside "$clean" apt-get build-dep -y --no-install-recommends /build/source
+  { [[ -e $clean/etc/debian_version ]] || cp -a "$bare" "$clean"; } &&
+    rm -rf "$clean/build/source" &&
+    mkdir -p "$clean/build/source" &&
+    git ls-files -z | xargs -0 cp --parents -t "$clean/build/source" &&
+    inside "$clean" apt-get install -y --no-install-recommends build-essential lintian &&
+    inside "$clean" apt-get build-dep -y --no-install-recommends /build/source
 }
 packages_are_built() {
-  inside "$clean" sh -c 'cd /build/source && exec dpkg-buildpackage -us -uc -b'
-  inside "$clean" sh -c "cd /build && exec lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root espalier_${version}_*.changes"
-  cp "$clean"/build/*"_${version}_"*.deb "$folder"
+  inside "$clean" sh -c 'cd /build/source && exec dpkg-buildpackage -us -uc -b' &&
+    inside "$clean" sh -c "cd /build && exec lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root espalier_${version}_*.changes" &&
+    cp "$clean"/build/*"_${version}_"*.deb "$folder" &&
+    rm -f "$folder"/*-dbgsym_*
 }
 they_install() {
-  rm -rf "$bare/tmp/packages"
-  mkdir -p "$bare/tmp/packages"
-  cp "$folder"/*"_${version}_"*.deb "$bare/tmp/packages"
-  cp -r debian/tests "$bare/tmp/packages"
-  inside "$bare" apt-get install -y --no-install-recommends g++ pkg-config
-  inside "$bare" sh -c 'apt-get install -y --no-install-recommends /tmp/packages/*.deb'
+  rm -rf "$bare/tmp/packages" &&
+    mkdir -p "$bare/tmp/packages" &&
+    cp "$folder"/*"_${version}_"*.deb "$bare/tmp/packages" &&
+    cp -r debian/tests "$bare/tmp/packages" &&
+    inside "$bare" apt-get install -y --no-install-recommends g++ pkg-config &&
+    inside "$bare" sh -c 'apt-get install -y --no-install-recommends /tmp/packages/*.deb'
 }
 their_tests_pass() {
-  local name
-  for name in programs server command; do
-    echo "$name"
-    inside "$bare" "/tmp/packages/tests/$name"
+  local test
+  for test in programs server command; do
+    echo "$test"
+    inside "$bare" "/tmp/packages/tests/$test" || return
   done
 }
 a_purge_leaves_nothing() {
-  inside "$bare" sh -c "apt-get purge -y espalier espalier-serve libespalier0.2 libespalier-dev libespalier-preload"
+  inside "$bare" apt-get purge -y espalier espalier-serve libespalier0.2 libespalier-dev libespalier-preload || return
   local left
   left=$(find "$bare" -xdev -path "$bare/tmp" -prune -o -path "$bare/proc" -prune -o -name '*espalier*' -print)
   left+=$(grep espalier "$bare/etc/passwd" "$bare/etc/group" || true)
