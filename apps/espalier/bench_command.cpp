@@ -103,8 +103,7 @@ void declare(CLI::App& verb, bench_options& o) {
               "measurement takes more CPU time");
   results.add("--baseline-command", o.baseline_command, "PROGRAM",
               "Compare with another build of this command, which measures the same in turns with this one; "
-              "each run is "
-              "a process of its own");
+              "each run is a process of its own");
   results.add_default("--margin", o.margin, "PERCENT",
                       "How much slower a measurement may be than the baseline");
   results.add("--hgrm", o.hgrm, "FOLDER", "Folder for latency distributions in HdrHistogram's format");

@@ -176,7 +176,7 @@ bool put_back(std::string_view bytes, byte_cache& into, std::uint32_t second) {
 }  // namespace
 
 memory_file::memory_file(const std::string& path)
-    : path_(path), descriptor_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
+    : descriptor_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
   if (descriptor_ < 0) throw usage_error(fmt::format("-e {}: {}", path, std::strerror(errno)));
   const std::string why = [&] {
     struct stat found{};

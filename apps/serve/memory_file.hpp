@@ -25,7 +25,6 @@ class memory_file {
   [[nodiscard]] std::string save(service& from);
 
  private:
-  std::string path_;
   int descriptor_;
 };
 
