@@ -176,8 +176,7 @@ looked_up look_up(const metric& m, const configuration& c, const results& all) {
   return {value};
 }
 
-/// A part of a claim.
-using part = std::function<judgement(const results&)>;
+using part = claim_part<results>;
 
 /// Compares a number of two configurations: `ratio` is that of the first to the second.
 part compared(const metric& m, const configuration& one, const configuration& other,
@@ -362,32 +361,14 @@ std::string numbers(const metric& m, const std::vector<configuration>& some, con
   return text;
 }
 
-/// A claim of the paper, or beyond it: all of its parts hold.
-struct claim_row {
-  std::string paper;
-  std::vector<part> parts;
-  bool of_paper = true;
-  /// Where it differs in a simulation: whether that is the model's doing, our program's or the paper's, and why.
-  reason why = {};
-};
-using claim_rows = std::vector<claim_row>;
-auto judged(const setting& where, const claim_rows& claims) {
-  return [where, claims](const results& measured) {
-    std::vector<judged_claim> found;
-    for (const claim_row& one : claims) {
-      judgement all{"", agreement::agrees};
-      for (const part& p : one.parts) {
-        const judgement of_part = p(measured);
-        if (all.sentence.find(of_part.sentence) == std::string::npos)
-          all.sentence += (all.sentence.empty() ? "" : " ") + of_part.sentence;
-        all.verdict = std::max(all.verdict, of_part.verdict);  // in the order of their weight
-      }
-      if (where.simulated && all.verdict == agreement::differs && one.why)
-        all.sentence += " " + one.why(measured);
-      found.push_back({one.paper, std::move(all), one.of_paper});
-    }
-    return found;
-  };
+using claim_rows = std::vector<claim_in_parts<results>>;
+
+/// The reasons are those of a simulation.
+auto judged(const setting& where, claim_rows claims) {
+  if (!where.simulated) {
+    for (claim_in_parts<results>& one : claims) one.why = nullptr;
+  }
+  return app::judged(std::move(claims));
 }
 
 // Pages ---------------------------------------------------------------------------------------------------------------
