@@ -98,6 +98,10 @@ void study_files::write(const ordered_json& results) {
   results_->commit(results.dump(1) + "\n");
   std::printf("wrote %s\n", file.c_str());
   std::fflush(stdout);
+  if (kept_.empty()) {
+    std::printf("no page: the study was interrupted before its first figure was measured\n");
+    return;
+  }
   write_report({file}, file.parent_path() / "index.html");
   std::printf("wrote %s, and a page for each figure beside it\n",
               (file.parent_path() / "index.html").c_str());

@@ -401,6 +401,9 @@ class _Reader:
                 self.fail(f"benchmarks[{index}].simulated",
                           "must be what the context says: a file is simulated or measured, never both")
         charted = _is_charted(document.get("study"))
+        if isinstance(document.get("study"), dict) and document["study"].get("figures") == []:
+            self.fail("study.figures", "must hold at least one figure; a study that is interrupted before its first "
+                                       "one is measured has none to show")
         of_maps = not charted or "map" in entries[0]
         if of_maps:
             results.measurements += self.measurements(entries)

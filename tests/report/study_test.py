@@ -209,6 +209,7 @@ class Studies(Case):
             (f"{figure}.findings[1].verdict", "maybe", "'"), (f"{figure}.findings[0].keys", GONE, "'"),
             (f"{figure}.node_bytes", [1], "'"), (f"{figure}.panels", [1], ""))
         self.refused(fixture.put(fixture.study_document(), {"study.figures[1].id": "figure-2"}), "an id each")
+        self.refused(fixture.put(fixture.study_document(), {"study.figures": []}), "interrupted before its first one")
         with self.assertRaisesRegex(results.ResultsError, "alone"):
             results.load([self.write(fixture.study_document(), "a.json"), self.write(fixture.document(), "b.json")])
 
