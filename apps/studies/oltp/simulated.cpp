@@ -48,13 +48,13 @@ constexpr std::uint64_t warming_for_each = 8;
 constexpr double theta = 0.99;
 
 /// The machine with TLBs that reach as much of so many rows as its own reach of the paper's. With its own ones, all huge pages of a
-/// few hundred thousand rows would have a translation.
+/// few hundred thousand rows would have a translation. What is left is one set: of so few sets, pages at one stride (the first of each
+/// thread's memory) would take one alone.
 sim::machine_spec with_scaled_tlbs(sim::machine_spec machine, std::uint64_t rows) {
   const double scale = std::min(1.0, static_cast<double>(rows) / static_cast<double>(app::dbx::papers_rows));
   const auto scaled = [scale](hw::cache_shape& of) {
-    const auto entries = static_cast<unsigned>(static_cast<double>(of.sets * of.ways) * scale);
-    of.ways = std::min(of.ways, std::max(entries, 1U));
-    of.sets = std::max(entries / of.ways, 1U);
+    of.ways = std::max(static_cast<unsigned>(static_cast<double>(of.sets * of.ways) * scale), 1U);
+    of.sets = 1;
   };
   if (scale == 1) return machine;
   // Nearly all pages are huge ones. Those of 4 KiB have the system's stacks.
@@ -205,8 +205,12 @@ measured_database measure(const sim::machine_spec& machine, const database_shape
     });
   }
   static_cast<void>(phase(transactions / 2 + 1));
-  blocks.restart();
-  measured_database m{phase(transactions), {}};
+  measured_database m{run_until_even(transactions, most_phases,
+                                     [&](std::uint64_t count) {
+                                       blocks.restart();
+                                       return phase(count);
+                                     }),
+                      {}};
   const sim::counts& index = last.by_part[static_cast<std::size_t>(database_part::index)];
   const counted_phase& p = m.phase;
   database_reading& r = m.reading;
@@ -295,7 +299,7 @@ class simulated_database_study {
       shape.items = size.items;
       shape.customers = size.customers;
     }
-    measured_database m = measure(machine_, shape, transactions_);
+    measured_database m = measure(machine_, shape, transactions_, o_.given("--operations") ? 1 : 2);
     note(c, m.phase, m.reading);
     results_.add(c, std::move(m.reading));
   }
