@@ -150,8 +150,8 @@ void check_numbers(const serve_options& o) {
   if (o.transport.requests_per_turn == 0) throw usage_error("-R is at least 1 request");
   if (o.transport.backlog == 0 || o.transport.backlog > 1U << 30U)
     throw usage_error("-b is at least 1 connection");
-  if (o.memory_mb == 0 || o.memory_mb > std::uint64_t{1} << 30U)
-    throw usage_error("-m is at least 1 megabyte");
+  if (o.memory_mb == 0 || o.memory_mb > byte_cache::highest_limit / mebibyte)
+    throw usage_error(fmt::format("-m is from 1 to {} megabytes", byte_cache::highest_limit / mebibyte));
   if (o.prefix_end.size() > 1) throw usage_error("-D is one character");
   if (o.protocol != "ascii" && o.protocol != "auto" && o.protocol != "binary")
     throw usage_error(fmt::format("-B is ascii, binary or auto, not '{}'", o.protocol));
@@ -163,6 +163,10 @@ void check_numbers(const serve_options& o) {
 cache_options cache_of(const serve_options& o) {
   cache_options c;
   c.memory_limit = o.memory_mb * mebibyte;
+  // The command cache_memlimit may grow it to the memory of the machine.
+  const auto pages = static_cast<std::size_t>(std::max(sysconf(_SC_PHYS_PAGES), 0L));
+  c.largest_limit = std::clamp(pages * hw::page_size(), c.memory_limit,
+                               std::max(c.memory_limit, byte_cache::highest_limit));
   c.evicts = !o.keeps_all;
   c.largest_entry = bytes_of(o.largest_item);
   if (c.largest_entry < kibibyte || c.largest_entry > 128 * mebibyte)

@@ -68,8 +68,12 @@ constexpr int less = test::instrumented ? 10 : 1;
 
 /// A cache whose clock stands until the test moves it.
 struct timed {
-  explicit timed(std::size_t limit = 8 * mib, bool evicts = true)
-      : cache({.memory_limit = limit, .largest_entry = mib / 2, .evicts = evicts, .clock = &seconds}) {}
+  explicit timed(std::size_t limit = 8 * mib, bool evicts = true, std::size_t largest_limit = 0)
+      : cache({.memory_limit = limit,
+               .largest_limit = largest_limit,
+               .largest_entry = mib / 2,
+               .evicts = evicts,
+               .clock = &seconds}) {}
 
   std::atomic<std::uint32_t> seconds{100};
   byte_cache cache;
@@ -428,6 +432,143 @@ TEST(ByteCache, HoldsItsLimitUnderChurn) {
     EXPECT_GT(s.entries * (value_bytes + 9), 2 * mib / 10 * (value_bytes == 10 ? 3 : 7))
         << "most of it is keys and values";
   }
+}
+
+// Of entries that are small. Under a sanitizer fewer of them.
+constexpr std::size_t few_bytes = test::instrumented ? 1000 : 100;
+
+/// Stores entries of this size, so many bytes in all. Returns how many of them are there, each with its value.
+std::uint64_t fill(timed& t, std::size_t bytes_in_all, std::size_t value_bytes) {
+  const std::size_t many = bytes_in_all / value_bytes;
+  for (std::size_t i = 0; i < many; ++i)
+    EXPECT_EQ(t.store(key_of(i), std::string(value_bytes, static_cast<char>('a' + i % 26))).outcome,
+              cache_outcome::done);
+  std::uint64_t there = 0;
+  for (std::size_t i = 0; i < many; ++i) {
+    const auto found = t.value(key_of(i), byte_cache::access::peek);
+    if (!found) continue;
+    EXPECT_EQ(*found, std::string(value_bytes, static_cast<char>('a' + i % 26)));
+    ++there;
+  }
+  EXPECT_EQ(there, t.cache.statistics().entries);
+  return there;
+}
+
+TEST(ByteCache, ALimitThatGrowsMakesRoom) {
+  for (const std::size_t value_bytes : {few_bytes, std::size_t{60'000}}) {
+    SCOPED_TRACE(value_bytes);
+    timed t(4 * mib, true, 32 * mib);
+    const std::uint64_t before = fill(t, 8 * mib, value_bytes);
+    const std::uint64_t evicted = t.cache.statistics().evictions;
+    ASSERT_TRUE(t.cache.limit_memory(16 * mib));
+    EXPECT_EQ(t.cache.memory_limit(), 16 * mib);
+    static_cast<void>(fill(t, 8 * mib, value_bytes));
+    EXPECT_EQ(t.cache.statistics().evictions, evicted) << "there is room";
+    EXPECT_GT(fill(t, 32 * mib, value_bytes), before * 7 / 2);
+    EXPECT_LE(t.cache.statistics().used_bytes, 16 * mib + 128 * 1024);
+    ASSERT_TRUE(t.cache.limit_memory(32 * mib));
+    EXPECT_GT(fill(t, 64 * mib, value_bytes), before * 7);
+  }
+}
+
+TEST(ByteCache, ALimitThatShrinksEvictsWhatIsAboveIt) {
+  for (const std::size_t value_bytes : {few_bytes, std::size_t{5'000}, std::size_t{60'000}}) {
+    SCOPED_TRACE(value_bytes);
+    timed t(32 * mib);
+    timed small(5 * mib);
+    const std::uint64_t fits = fill(small, 8 * mib, value_bytes);
+    const std::uint64_t all = fill(t, 20 * mib, value_bytes);
+    ASSERT_EQ(t.cache.statistics().evictions, 0U);
+    // What is asked for stays.
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = 0; i < fits / 2; ++i) EXPECT_TRUE(t.value(key_of(i)));
+    }
+    ASSERT_TRUE(t.cache.limit_memory(5 * mib));
+    EXPECT_FALSE(t.cache.keep_limit(mib));
+    EXPECT_GT(t.cache.statistics().used_bytes, all * value_bytes - 2 * mib) << "about a part of it";
+    EXPECT_TRUE(t.cache.keep_limit());
+    const auto s = t.cache.statistics();
+    EXPECT_LE(s.used_bytes, 5 * mib);
+    EXPECT_LE(s.segments * s.segment_bytes, 5 * mib);
+    EXPECT_EQ(s.entries + s.evictions, all);
+    EXPECT_GT(s.entries, fits / 2) << "no more goes than has to";
+    std::uint64_t stayed = 0;
+    for (std::size_t i = 0; i < fits / 2; ++i) stayed += t.value(key_of(i)) ? 1 : 0;
+    EXPECT_GT(stayed, fits * 2 / 5);
+    EXPECT_GT(fill(t, 20 * mib, value_bytes), fits / 2);
+    EXPECT_LE(t.cache.statistics().used_bytes, 5 * mib + 64 * 1024);
+    ASSERT_TRUE(t.cache.limit_memory(32 * mib));
+    EXPECT_EQ(fill(t, 20 * mib, value_bytes), all) << "the memory is there again";
+  }
+}
+
+TEST(ByteCache, ALimitIsOneThatTheCacheCanKeep) {
+  timed t(32 * mib, true, 64 * mib);
+  EXPECT_EQ(t.cache.possible_limits().least, mib) << "twice the largest entry";
+  EXPECT_EQ(t.cache.possible_limits().most, 64 * mib);
+  for (const std::size_t wrong : {std::size_t{0}, mib - 1, 64 * mib + 1, ~std::size_t{0}}) {
+    EXPECT_FALSE(t.cache.limit_memory(wrong));
+    EXPECT_EQ(t.cache.memory_limit(), 32 * mib);
+  }
+  // A table does not shrink.
+  std::size_t i = 0;
+  while (t.cache.statistics().evictions == 0) {
+    for (std::size_t end = i + 10'000; i < end; ++i) t.store(key_of(i), "");
+  }
+  const std::size_t table = t.cache.statistics().table_bytes;
+  ASSERT_GT(table, 4 * mib);
+  EXPECT_FALSE(t.cache.limit_memory(2 * table - 1));
+  ASSERT_TRUE(t.cache.limit_memory(2 * table));
+  EXPECT_TRUE(t.cache.keep_limit());
+  EXPECT_LE(t.cache.statistics().used_bytes, 2 * table);
+  EXPECT_GT(t.cache.statistics().entries, i / 8);
+  EXPECT_EQ(t.store("one more", "").outcome, cache_outcome::done);
+  const byte_cache of_large({.memory_limit = 1024 * mib});
+  EXPECT_EQ(of_large.possible_limits().least, 8 * mib) << "32 of its segments";
+  EXPECT_THROW(byte_cache({.memory_limit = mib, .largest_limit = byte_cache::highest_limit + 1}),
+               std::invalid_argument);
+}
+
+TEST(ByteCache, WithoutEvictionALimitThatShrinksRefusesMore) {
+  timed t(16 * mib, false);
+  const std::uint64_t all = fill(t, 8 * mib, 1000);
+  ASSERT_TRUE(t.cache.limit_memory(4 * mib));
+  EXPECT_FALSE(t.cache.keep_limit());
+  EXPECT_EQ(t.cache.statistics().entries, all);
+  for (std::size_t i = 0; i < 1000; ++i)  // what is free, or open, is used
+    static_cast<void>(t.store("more " + key_of(i), std::string(1000, 'x')));
+  EXPECT_EQ(t.store("one more", std::string(1000, 'x')).outcome, cache_outcome::out_of_memory);
+  EXPECT_EQ(t.cache.statistics().evictions, 0U);
+  for (std::size_t i = 0; i < all; ++i) EXPECT_TRUE(t.erase(key_of(i)));
+  EXPECT_TRUE(t.cache.keep_limit()) << "holes are copied together";
+  EXPECT_EQ(t.store("one more", std::string(1000, 'x')).outcome, cache_outcome::done);
+}
+
+TEST(ByteCache, ALimitThatLacksMemoryForItsRecordsStays) {
+  unsigned refused = 0;
+  for (std::uint64_t nth = 1;; ++nth) {
+    timed t(4 * mib, true, 64 * mib);
+    t.store("a", "1");
+    test::failure_plan plan{nth};
+    {
+      const test::armed now(plan);
+      if (!t.cache.limit_memory(64 * mib)) ++refused;
+    }
+    EXPECT_EQ(t.cache.memory_limit(), (plan.has_failed() ? 4 : 64) * mib);
+    EXPECT_EQ(t.value("a"), "1");
+    EXPECT_TRUE(t.erase("a"));
+    EXPECT_TRUE(t.cache.limit_memory(64 * mib));
+    EXPECT_EQ(fill(t, 32 * mib, 10'000), 32 * mib / 10'000);
+    if (!plan.has_failed()) break;
+    ASSERT_LT(nth, 10U);
+  }
+  EXPECT_EQ(refused, 2U);
+  // Without addresses for it a cache cannot grow.
+  test::failure_plan plan{1};
+  const test::armed now(plan);
+  const byte_cache made({.memory_limit = mib, .largest_limit = 8 * mib, .largest_entry = 1000});
+  EXPECT_TRUE(plan.has_failed());
+  EXPECT_EQ(made.possible_limits().most, mib);
 }
 
 TEST(ByteCache, TakesAtMostThirtyTwoBytesBesideKeyAndValue) {
@@ -1010,8 +1151,8 @@ TEST(ByteCache, AnEntryThatIsTooLargeOrHasNoRoomDoesNotComeBack) {
   EXPECT_EQ(cache.cache.statistics().entries, static_cast<std::uint64_t>(came));
 }
 
-TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {
-  byte_cache cache({.memory_limit = 3 * mib, .largest_entry = mib});
+// Gets, stores and erases of four threads, of which each sees whether a value is its key's.
+void use_in_threads(byte_cache& cache) {
   const auto store = [&](std::string_view key, std::size_t bytes, char fill, std::uint32_t expires) {
     return cache.change(
         byte_cache::hashed(key),
@@ -1050,11 +1191,35 @@ TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {
       if (i == 20'000 / less && thread == 0) cache.flush();
     }
   });
+}
+
+TEST(ByteCache, ThreadsSeeWholeEntriesOfTheirKey) {
+  byte_cache cache({.memory_limit = 3 * mib, .largest_entry = mib});
+  use_in_threads(cache);
   const auto s = cache.statistics();
   EXPECT_LE(s.used_bytes, 3 * mib + 64 * 1024);
   std::size_t visited = 0;
   cache.for_each([&](std::string_view, const cache_entry&) { ++visited; });
   EXPECT_LE(visited, s.entries);
+}
+
+TEST(ByteCache, ALimitMayChangeWhileThreadsUseTheCache) {
+  byte_cache cache({.memory_limit = 3 * mib, .largest_limit = 12 * mib, .largest_entry = mib / 2});
+  std::atomic<bool> ends{false};
+  std::thread changes([&] {
+    // relaxed: when it ends does not matter
+    for (std::size_t i = 0; !ends.load(std::memory_order_relaxed); ++i) {
+      EXPECT_TRUE(cache.limit_memory((2 + i * 5 % 11) * mib));
+      static_cast<void>(cache.keep_limit(i % 20 * mib / 10));
+      static_cast<void>(cache.statistics());
+    }
+  });
+  use_in_threads(cache);
+  ends.store(true, std::memory_order_relaxed);  // relaxed: as above
+  changes.join();
+  ASSERT_TRUE(cache.limit_memory(2 * mib));
+  EXPECT_TRUE(cache.keep_limit());
+  EXPECT_LE(cache.statistics().used_bytes, 2 * mib);
 }
 
 TEST(ByteCache, ChangesOfAKeyTakeTurns) {

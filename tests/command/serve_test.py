@@ -378,7 +378,7 @@ class Serve(Case):
             ("-c", "0"): "-c is", ("-c", "-1"): "negative", ("-R", "0"): "-R is", ("-b", "0"): "-b is", ("-m", "0"): "-m is",
             ("-m", "x"): "not a whole number", ("-p", "70000"): "up to 65535", ("-I", "1000"): "1k to 128m",
             ("-I", "256m"): "1k to 128m", ("-I", "1g"): "number with k or m", ("-I", "40m"): "half of the memory",
-            ("-m", "1000000000"): "does not provide that many megabytes",
+            ("-m", "1000000000"): "-m is from 1 to 1048576",
             ("-D", "::"): "one character", ("-s", "x", "-a", "999"): "octal", ("-a", "700"): "no effect without --unix-socket",
             ("-l", "no.such.host.invalid"): "cannot listen", ("-l", "127.0.0.1:x"): "no port",
             ("-l", "proto[ascii]:127.0.0.1"): "tags", ("-s", "s" * 200): "at most", ("-s", "none/s"): "No such file",
@@ -619,6 +619,42 @@ class Serve(Case):
         for client in slow[:3]:
             self.assertEqual(client.replies.readline(), b"VALUE k 0 1000000\r\n")
             self.assertTrue(client.replies.read(1_000_000) == b"v" * 1_000_000)
+
+    def test_the_limit_of_memory_changes(self) -> None:
+        server = self.start("-t", "1", "-m", "16")
+        client = self.client()
+
+        def fill() -> int:
+            for key in range(400):
+                client.send(f"set key{key} 0 0 100000 noreply\r\n{'x' * 100_000}\r\n")
+            self.assertEqual(client.ask("mn"), "MN")
+            return int(client.stats()["curr_items"])
+
+        before = fill()
+        self.assertEqual(client.ask("cache_memlimit 64"), "OK")
+        self.assertEqual(client.stats("settings")["maxbytes"], str(64 << 20))
+        self.assertGreater(before, 100)
+        self.assertEqual(fill(), 400)
+        full = self.resident(server)
+        self.assertEqual(client.ask("cache_memlimit 8"), "OK")
+        while int(client.stats()["used_bytes"]) > 8 << 20:  # the rest goes each second
+            time.sleep(0.1)
+        self.assertLess(self.resident(server), full - 24_000)
+        self.assertGreater(int(client.stats()["curr_items"]), before * 2 // 5)
+        # Where there are no more addresses it starts, and cannot grow.
+        server.kill()
+        server.wait()
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, limits[1]))
+        try:
+            self.start("-t", "1", "-m", "16")
+            refused = self.ended(2, "serve", "-s", str(self.folder / "other"), "-m", "1000").stderr
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+        self.assertIn("does not provide that many megabytes", refused)
+        client = self.client()
+        self.assertIn("it is from 8 to 16", client.ask("cache_memlimit 17"))
+        self.assertEqual(client.ask("cache_memlimit 8"), "OK")
 
     def test_clients_that_leave_in_the_middle(self) -> None:
         server = self.start("-t", "1")

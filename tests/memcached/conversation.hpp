@@ -116,8 +116,8 @@ inline std::size_t unreadable(std::string_view replies) {
   constexpr std::array whole_lines{"STORED",  "NOT_STORED", "EXISTS", "NOT_FOUND", "END", "DELETED",
                                    "TOUCHED", "OK",         "ERROR",  "RESET",     "MN"};
   constexpr std::array beginnings{
-      "HD",    "EN",      "NF",       "NS",        "EX",  "ME ",           "STAT ",
-      "ITEM ", "PREFIX ", "VERSION ", "BADCLASS ", "mg ", "CLIENT_ERROR ", "SERVER_ERROR"};
+      "HD",      "EN",       "NF",        "NS",  "EX",        "ME ",           "STAT ",       "ITEM ",
+      "PREFIX ", "VERSION ", "BADCLASS ", "mg ", "MEMLIMIT_", "CLIENT_ERROR ", "SERVER_ERROR"};
   for (std::size_t at = 0; at < replies.size();) {
     std::string_view rest = replies.substr(at);
     if (rest.front() == '\x81') {

@@ -1069,6 +1069,38 @@ TEST(protocol, statistics) {
   EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT cmd_get 0\r\n"));
 }
 
+TEST(protocol, a_limit_of_memory_changes) {
+  choice with;
+  with.memory.memory_limit = 16 * mebibyte;
+  with.memory.largest_limit = 64 * mebibyte;
+  conversation c(with);
+  EXPECT_EQ(c.ask("cache_memlimit\r\ncache_memlimit x\r\ncache_memlimit -8\r\ncache_memlimit noreply\r\n"),
+            "ERROR\r\nERROR\r\nERROR\r\n");
+  EXPECT_EQ(c.ask("cache_memlimit 0\r\ncache_memlimit 7\r\ncache_memlimit 1000000001\r\n"),
+            "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n"
+            "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n"
+            "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n");
+  EXPECT_EQ(c.ask("cache_memlimit 65\r\ncache_memlimit 1000000000\r\n"),
+            "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust: it is from 8 to 64\r\n"
+            "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust: it is from 8 to 64\r\n");
+  EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT limit_maxbytes 16777216\r\n"));
+  const auto fill = [&c] {
+    const std::string value = " 0 0 10000 noreply\r\n" + std::string(10'000, 'x') + "\r\n";
+    for (unsigned i = 0; i < 6000; ++i) c.say("set key" + std::to_string(i) + value);
+    return c.shared.cache().statistics().entries;
+  };
+  const std::uint64_t before = fill();
+  EXPECT_EQ(c.ask("cache_memlimit 64 noreply\r\n"), "");
+  EXPECT_THAT(c.ask("stats settings\r\n"), HasSubstr("STAT maxbytes 67108864\r\n"));
+  EXPECT_GT(fill(), before * 7 / 2);
+  EXPECT_EQ(c.ask("cache_memlimit 8\r\n"), "OK\r\n");
+  EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT limit_maxbytes 8388608\r\n"));
+  EXPECT_GT(c.shared.cache().statistics().used_bytes, 16 * mebibyte) << "a command does a part of it";
+  c.shared.tick();
+  EXPECT_LE(c.shared.cache().statistics().used_bytes, 8 * mebibyte);
+  EXPECT_EQ(c.ask("set k 0 0 1\r\na\r\nget k\r\n"), "STORED\r\nVALUE k 0 1\r\na\r\nEND\r\n");
+}
+
 TEST(protocol, a_command_is_parsed_without_a_cache) {
   const second_clock clock;
   std::array<command, 4> commands;

@@ -43,9 +43,18 @@ byte_cache::byte_cache(const cache_options& options) {
   if (options.memory_limit < smallest_limit)
     throw std::invalid_argument("a cache needs a limit of at least " + std::to_string(smallest_limit) +
                                 " bytes");
+  if (std::max(options.memory_limit, options.largest_limit) > highest_limit)
+    throw std::invalid_argument("a cache has at most " + std::to_string(highest_limit) + " bytes");
   if (options.largest_entry > options.memory_limit / 2)
     throw std::invalid_argument("the largest entry of a cache is at most half of its memory");
-  state_ = std::make_unique<state>(options, domain_);
+  try {
+    state_ = std::make_unique<state>(options, domain_);
+  } catch (const std::bad_alloc&) {
+    if (options.largest_limit <= options.memory_limit) throw;
+    cache_options fixed = options;
+    fixed.largest_limit = 0;
+    state_ = std::make_unique<state>(fixed, domain_);
+  }
 }
 
 byte_cache::~byte_cache() { domain_.purge(state_.get()); }
@@ -398,8 +407,9 @@ void byte_cache::flush() noexcept {
 void byte_cache::reclaim_ended(std::size_t segments) noexcept {
   state& s = *state_;
   try {
-    for (std::size_t i = 0; i < std::min<std::size_t>(segments, s.log.size()); ++i) {
+    for (std::size_t i = 0; i < segments; ++i) {
       const std::lock_guard held(s.mutex);
+      if (i == s.log.size()) return;
       if (s.next_to_reclaim == 0) ++s.walks;
       s.drop_ended_of(s.next_to_reclaim, s.now());
       s.next_to_reclaim = (s.next_to_reclaim + 1) % s.log.size();
@@ -413,14 +423,14 @@ cache_statistics byte_cache::statistics() const {
   state& s = *state_;
   cache_statistics r;
   // relaxed, all of it: counts
-  for (std::uint32_t i = 0; i < s.log.size(); ++i)
-    r.entry_bytes += s.log[i].live.load(std::memory_order_relaxed);
   r.entry_bytes += s.large.listed_bytes(queue::fresh) + s.large.listed_bytes(queue::proven);
   r.entries = s.entries.entries();
   r.used_bytes = s.budget.used();
   r.table_bytes = s.entries.bytes();
   {
     const std::lock_guard held(s.mutex);
+    for (std::uint32_t i = 0; i < s.log.size(); ++i)
+      r.entry_bytes += s.log[i].live.load(std::memory_order_relaxed);
     r.segments = s.log.backed();
     const std::uint32_t second = s.now();
     r.oldest = second - s.oldest_tick(second);
@@ -444,6 +454,48 @@ cache_statistics byte_cache::statistics() const {
 }
 
 const cache_options& byte_cache::options() const noexcept { return state_->options; }
+
+std::size_t byte_cache::memory_limit() const noexcept { return state_->budget.limit(); }
+
+byte_cache::limit_range byte_cache::possible_limits() const noexcept {
+  const state& s = *state_;
+  // As many segments as the smallest cache has.
+  constexpr std::size_t segments = 32;
+  const std::size_t least = std::max(
+      {smallest_limit, segments * s.log.segment_bytes(), 2 * s.options.largest_entry, 2 * s.entries.bytes()});
+  return {least, s.budget.largest()};
+}
+
+bool byte_cache::limit_memory(std::size_t bytes) {
+  state& s = *state_;
+  const std::lock_guard held(s.mutex);
+  const limit_range range = possible_limits();
+  if (bytes < range.least || bytes > range.most) return false;
+  try {
+    s.log.allow(bytes);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  s.entries.allow(bytes);
+  s.budget.set_limit(bytes);
+  return true;
+}
+
+bool byte_cache::keep_limit(std::size_t bytes) {
+  state& s = *state_;
+  const std::size_t before = s.budget.used();
+  std::size_t least = before;
+  for (state::effort so_far; s.budget.is_passed();) {
+    const std::lock_guard held(s.mutex);
+    if (!s.return_excess(so_far)) return false;
+    const std::size_t used = s.budget.used();
+    if (used >= least) continue;
+    least = used;
+    if (before - used >= bytes) break;
+    so_far = {};
+  }
+  return !s.budget.is_passed();
+}
 
 std::uint32_t byte_cache::now() const noexcept { return state_->now(); }
 

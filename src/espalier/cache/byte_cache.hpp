@@ -32,6 +32,8 @@ namespace espalier {
 struct cache_options {
   /// Bytes of everything: at least byte_cache::smallest_limit.
   std::size_t memory_limit = std::size_t{64} << 20U;
+  /// Bytes to which limit_memory() may raise it; it takes address space. 0: memory_limit.
+  std::size_t largest_limit = 0;
   /// Bytes of a key and its value.
   std::size_t largest_entry = std::size_t{1} << 20U;
   /// false: a change fails where there is no room.
@@ -75,7 +77,10 @@ class byte_cache {
   static constexpr std::size_t largest_key = 250;
   static constexpr std::size_t smallest_limit = std::size_t{1} << 20U;
 
-  /// Throws std::invalid_argument for a limit below smallest_limit or a largest entry above half of it, std::bad_alloc.
+  static constexpr std::size_t highest_limit = std::size_t{1} << 40U;
+
+  /// Throws std::invalid_argument for a limit below smallest_limit or above highest_limit, or a largest entry above half of it;
+  /// std::bad_alloc. Where there is no address space for the largest limit, it is memory_limit.
   explicit byte_cache(const cache_options& options = {});
   byte_cache(const byte_cache&) = delete;
   byte_cache& operator=(const byte_cache&) = delete;
@@ -214,6 +219,21 @@ class byte_cache {
   /// Unlinks the entries that have ended in the next `segments` segments, or in all if there are fewer: statistics count them
   /// no longer. A segment to which another thread writes is left for the next call. A change that needs memory does this itself.
   void reclaim_ended(std::size_t segments = std::numeric_limits<std::size_t>::max()) noexcept;
+
+  /// The limit now.
+  [[nodiscard]] std::size_t memory_limit() const noexcept;
+  /// What limit_memory() takes. The table never shrinks: it has half of the limit at most.
+  struct limit_range {
+    std::size_t least;
+    std::size_t most;
+  };
+  [[nodiscard]] limit_range possible_limits() const noexcept;
+  /// Changes the limit. What is above the new one goes with keep_limit(); until then changes take no more memory. False, and
+  /// nothing has changed, if it is none of the possible ones, or if there is no memory for records of more segments.
+  bool limit_memory(std::size_t bytes);
+  /// Evicts, in the usual order, until everything is within the limit, or about this number of bytes has been returned to the
+  /// OS. False: some is left, for the next call, or since nothing may be evicted.
+  bool keep_limit(std::size_t bytes = std::numeric_limits<std::size_t>::max());
 
   // A cache that outlives its process: drain() in the old one, put_back() of each entry in the new one. One thread calls these
   // while no other one uses the cache.

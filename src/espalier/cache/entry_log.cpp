@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <optional>
 
 namespace espalier::caching {
@@ -28,17 +29,31 @@ entry_log::entry_log(memory_budget& budget, std::size_t bytes_behind)
       segment_bytes_(segment_bytes_for(budget.limit())),
       segment_shift_(static_cast<unsigned>(std::countr_zero(segment_bytes_ / location_unit))),
       largest_inside_(std::min(segment_bytes_ / 4, std::size_t{1} << 15U)),
-      count_(static_cast<std::uint32_t>(budget.limit() / segment_bytes_)),
-      pages_(hw::map_pages(count_ * segment_bytes_ + bytes_behind,
+      most_(static_cast<std::uint32_t>(budget.largest() / segment_bytes_)),
+      pages_(hw::map_pages(most_ * segment_bytes_ + bytes_behind,
                            {.huge = budget.limit() >= huge_from, .sparse = true})),
-      segments_(std::make_unique<segment[]>(count_)),
-      open_(writer_groups_for(count_)) {
+      segment_pages_(hw::map_pages(most_ * sizeof(segment), {.sparse = true})),
+      segments_(reinterpret_cast<segment*>(segment_pages_.data())),
+      open_(writer_groups_for(budget.limit() / segment_bytes_)) {
   newest_.fill(none);
-  unbacked_.reserve(count_);
-  loose_taken_.reserve(count_);
-  for (std::uint32_t i = count_; i > 0; --i) unbacked_.push_back(i - 1);
-  budget_.take(count_ * sizeof(segment));
-  if (pages_.is_huge_advised()) pages_.refuse_huge(count_ * segment_bytes_);
+  allow(budget.limit());
+  if (pages_.is_huge_advised()) pages_.refuse_huge(most_ * segment_bytes_);
+}
+
+void entry_log::allow(std::size_t limit) {
+  const auto wanted = static_cast<std::uint32_t>(limit / segment_bytes_);
+  if (wanted <= count_) return;
+  unbacked_.reserve(wanted);
+  loose_taken_.reserve(wanted);
+  // The last one of the list is taken first.
+  const std::uint32_t more = wanted - count_;
+  unbacked_.insert(unbacked_.begin(), more, none);
+  for (std::uint32_t i = 0; i < more; ++i) {
+    new (&segments_[count_ + i]) segment;
+    unbacked_[more - 1 - i] = count_ + i;
+  }
+  budget_.take(more * sizeof(segment));
+  count_ = wanted;
 }
 
 location entry_log::allocate(std::size_t bytes, queue in, unsigned lifetime, unsigned group) noexcept {
@@ -87,7 +102,7 @@ void entry_log::release(location where, std::size_t bytes) noexcept {
   // relaxed: whether the segment is sealed is looked at again.
   if (segment::is_worth_copying(left, segment_bytes_) &&
       s.fill.load(std::memory_order_relaxed) == segment::is_sealed)
-    add_loose(static_cast<std::uint32_t>(&s - segments_.get()));
+    add_loose(static_cast<std::uint32_t>(&s - segments_));
 }
 
 void entry_log::add_loose(std::uint32_t index) noexcept {

@@ -1,11 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "espalier/cache/entry.hpp"
@@ -27,15 +26,16 @@
 
 namespace espalier::caching {
 
-/// What everything takes, against the limit.
+/// What everything takes, against the limit, which may change up to the largest one.
 class memory_budget {
  public:
-  explicit memory_budget(std::size_t limit) noexcept : limit_(limit) {}
+  explicit memory_budget(std::size_t limit, std::size_t largest = 0) noexcept
+      : largest_(std::max(limit, largest)), limit_(limit) {}
 
   [[nodiscard]] bool try_take(std::size_t bytes) noexcept {
     // relaxed: the count stands alone.
     std::size_t used = used_.load(std::memory_order_relaxed);
-    while (used + bytes <= limit_) {
+    while (used + bytes <= limit()) {
       if (used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed)) return true;
     }
     return false;
@@ -50,11 +50,19 @@ class memory_budget {
   [[nodiscard]] std::size_t used() const noexcept {
     return used_.load(std::memory_order_relaxed);
   }  // relaxed: as above
-  [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
-  [[nodiscard]] bool is_passed() const noexcept { return used() > limit_; }
+  [[nodiscard]] std::size_t limit() const noexcept {
+    return limit_.load(std::memory_order_relaxed);
+  }  // relaxed: as above
+  void set_limit(std::size_t bytes) noexcept {
+    limit_.store(bytes, std::memory_order_relaxed);
+  }  // relaxed: as above
+  /// What address space is for.
+  [[nodiscard]] std::size_t largest() const noexcept { return largest_; }
+  [[nodiscard]] bool is_passed() const noexcept { return used() > limit(); }
 
  private:
-  std::size_t limit_;
+  std::size_t largest_;
+  std::atomic<std::size_t> limit_;
   alignas(hw::false_sharing_bytes) std::atomic<std::size_t> used_{0};
 };
 
@@ -120,7 +128,7 @@ class entry_log {
   [[nodiscard]] location location_of(const std::byte* at) const noexcept {
     return static_cast<location>(at - pages_.data()) / location_unit;
   }
-  [[nodiscard]] std::byte* behind() const noexcept { return at(begin_of(count_)); }
+  [[nodiscard]] std::byte* behind() const noexcept { return at(begin_of(most_)); }
   [[nodiscard]] entry& entry_at(location where) const noexcept {
     return *std::launder(reinterpret_cast<entry*>(at(where)));
   }
@@ -128,7 +136,6 @@ class entry_log {
     return segments_[where >> segment_shift_];
   }
   [[nodiscard]] segment& operator[](std::uint32_t index) const noexcept { return segments_[index]; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return count_; }
   [[nodiscard]] unsigned writer_groups() const noexcept { return open_.size(); }
   /// Of the calling thread.
   [[nodiscard]] unsigned writer_group() const noexcept { return open_.here(); }
@@ -149,6 +156,10 @@ class entry_log {
   void release(location where, std::size_t bytes) noexcept;
 
   // What follows is for the holder of one mutex, but for reclaim.
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return count_; }
+  /// Segments for a limit; those that there are stay. Throws std::bad_alloc; nothing has changed then.
+  void allow(std::size_t limit);
 
   /// A segment without entries, in no list; none if there is neither a free one nor memory for one.
   [[nodiscard]] std::uint32_t take_free() noexcept;
@@ -223,9 +234,11 @@ class entry_log {
   std::size_t segment_bytes_;
   unsigned segment_shift_;  ///< of a location to the index of its segment
   std::size_t largest_inside_;
-  std::uint32_t count_;
+  std::uint32_t most_;  ///< segments that have addresses
+  std::uint32_t count_ = 0;
   hw::page_run pages_;
-  std::unique_ptr<segment[]> segments_;
+  hw::page_run segment_pages_;
+  segment* segments_;
   by_writer_group<open_segments> open_;
   std::array<std::uint32_t, queues * lifetimes> newest_;  // of all groups
   std::array<order, queues> order_;

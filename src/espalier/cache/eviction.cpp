@@ -164,6 +164,13 @@ bool byte_cache::state::make_progress(std::size_t bytes, effort& so_far) {
   return true;
 }
 
+/// A step towards the limit. False: there is nothing to free, or readers take too long.
+bool byte_cache::state::return_excess(effort& so_far) {
+  keep_spare();
+  if (log.shrink_for(0) || large.discard_for(0)) return true;
+  return make_progress(log.segment_bytes(), so_far);
+}
+
 /// Frees a segment, or a large entry.
 bool byte_cache::state::evict(unsigned threshold) {
   const std::uint32_t second = now();

@@ -20,7 +20,7 @@ extents::extents(memory_budget& budget, std::byte* begin, std::size_t bytes)
       begin_(begin),
       count_(static_cast<std::uint32_t>(bytes / unit_bytes)),
       ends_pages_(hw::map_pages(count_ * sizeof(free_end), {.sparse = true})),
-      backed_pages_(hw::map_pages((count_ + bits - 1) / bits * sizeof(std::uint64_t))),
+      backed_pages_(hw::map_pages((count_ + bits - 1) / bits * sizeof(std::uint64_t), {.sparse = true})),
       ends_(reinterpret_cast<free_end*>(ends_pages_.data())),
       backed_(reinterpret_cast<std::uint64_t*>(backed_pages_.data())) {
   free_.fill(none);

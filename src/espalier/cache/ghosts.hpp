@@ -17,7 +17,7 @@ class ghosts {
   /// Throws std::bad_alloc.
   explicit ghosts(memory_budget& budget)
       : budget_(budget),
-        limit_(budget.limit() / 64 / keys_a_word + 1),
+        limit_(budget.largest() / 64 / keys_a_word + 1),
         pages_(hw::map_pages(limit_ * sizeof(word), {.sparse = true})),
         words_(reinterpret_cast<word*>(pages_.data())) {}
 

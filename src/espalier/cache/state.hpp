@@ -56,10 +56,10 @@ struct byte_cache::state {
 
   state(const cache_options& o, epoch_domain& d)
       : options(o),
-        budget(o.memory_limit),
+        budget(o.memory_limit, o.largest_limit),
         entries(budget),
-        log(budget, extents::address_bytes(o.memory_limit)),
-        large(budget, log.behind(), extents::address_bytes(o.memory_limit)),
+        log(budget, extents::address_bytes(budget.largest())),
+        large(budget, log.behind(), extents::address_bytes(budget.largest())),
         evicted(budget),
         domain(d) {}
 
@@ -220,6 +220,7 @@ struct byte_cache::state {
     unsigned waits = 0;
   };
   [[nodiscard]] bool make_progress(std::size_t bytes, effort& so_far);
+  [[nodiscard]] bool return_excess(effort& so_far);
   [[nodiscard]] bool evict(unsigned threshold);
   [[nodiscard]] std::uint32_t take_free() noexcept;
   /// A segment or an extent; or neither.

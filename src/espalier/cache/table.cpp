@@ -25,22 +25,31 @@ std::size_t stripes_for(std::size_t limit) noexcept {
 
 }  // namespace
 
+std::size_t table::buckets_for(std::size_t limit) const noexcept {
+  return std::max(most_entries(limit) * 100 / split_percent, 2 * (stripe_mask_ + 1));
+}
+
 table::table(memory_budget& budget)
     : budget_(budget),
       stripe_mask_(stripes_for(budget.limit()) - 1),
-      bucket_limit_(std::max(most_entries(budget.limit()) * 100 / split_percent, 2 * (stripe_mask_ + 1))),
+      bucket_limit_(buckets_for(budget.limit())),
       stripes_(std::make_unique<stripe[]>(stripe_mask_ + 1)),
-      bucket_pages_(hw::map_pages(bucket_limit_ * sizeof(bucket),
+      bucket_pages_(hw::map_pages(buckets_for(budget.largest()) * sizeof(bucket),
                                   {.huge = budget.limit() >= huge_table_from, .sparse = true})),
       // Each line of overflow is there for entries that a full line before it has no room for.
-      overflow_pages_(hw::map_pages(overflow_limit(budget.limit()) * sizeof(bucket), {.sparse = true})),
+      overflow_pages_(hw::map_pages(overflow_limit(budget.largest()) * sizeof(bucket), {.sparse = true})),
       overflow_free_pages_(
-          hw::map_pages(overflow_limit(budget.limit()) * sizeof(std::uint32_t), {.sparse = true})),
+          hw::map_pages(overflow_limit(budget.largest()) * sizeof(std::uint32_t), {.sparse = true})),
       buckets_(reinterpret_cast<bucket*>(bucket_pages_.data())),
       overflow_(reinterpret_cast<bucket*>(overflow_pages_.data())),
       shape_((stripe_mask_ + 1) << moves_bits),
       overflow_free_(reinterpret_cast<std::uint32_t*>(overflow_free_pages_.data())) {
   budget_.take((stripe_mask_ + 1) * (sizeof(stripe) + sizeof(bucket)));
+}
+
+void table::allow(std::size_t limit) noexcept {
+  const std::lock_guard moving(mover_);
+  bucket_limit_ = std::max(bucket_limit_, buckets_for(limit));
 }
 
 void table::begin_move(std::size_t index) noexcept {

@@ -127,6 +127,9 @@ class table {
     split(hash_at);
   }
 
+  /// Buckets for the entries of a limit; those that there are stay.
+  void allow(std::size_t limit) noexcept;
+
   [[nodiscard]] std::size_t buckets() const noexcept {
     return count_in(shape_.load(std::memory_order_acquire));  // order (2): find, acquire
   }
@@ -219,6 +222,7 @@ class table {
     return {};
   }
 
+  [[nodiscard]] std::size_t buckets_for(std::size_t limit) const noexcept;
   [[nodiscard]] bool is_crowded() const noexcept { return entries() * 100 > buckets() * split_percent; }
   void begin_move(std::size_t index) noexcept;
   void end_move(std::size_t more_buckets) noexcept;
@@ -259,7 +263,7 @@ class table {
 
   memory_budget& budget_;
   std::uint64_t stripe_mask_;
-  std::size_t bucket_limit_;
+  std::size_t bucket_limit_;  ///< under the mover's lock
   std::unique_ptr<stripe[]> stripes_;
   hw::page_run bucket_pages_;
   hw::page_run overflow_pages_;

@@ -12,15 +12,11 @@ struct refused_command {
   std::string_view name;
   std::string_view reply;
 };
-constexpr std::array<refused_command, 7> refused_commands{{
+constexpr std::array<refused_command, 6> refused_commands{{
     {"slabs", "CLIENT_ERROR slabs is not supported: memory is not divided by sizes"},
     {"lru", "CLIENT_ERROR lru is not supported: there is no LRU to tune"},
     {"watch", "CLIENT_ERROR watch is not supported: there are no logs to watch"},
     {"extstore", "CLIENT_ERROR extstore is not supported: all entries are in memory"},
-    {"cache_memlimit",
-     "CLIENT_ERROR cache_memlimit is not supported: the limit is that of the start; -e keeps the entries for "
-     "a start "
-     "with another -m"},
     {"misbehave", "CLIENT_ERROR misbehave is not supported: it tests memcached's sandbox"},
     {"debugitem", "CLIENT_ERROR debugitem is not supported: it tests memcached's reference counts"},
 }};
@@ -81,6 +77,7 @@ struct administration {
       server.set_verbosity(std::min(level, highest));
       return "OK";
     }
+    if (first == "cache_memlimit") return limit_memory();
     if (first == "refresh_certs") return reload();
     if (first == "shutdown") return shut_down();
     if (first == "debugtime" && server.chosen().test_clock) return set_clock();
@@ -149,6 +146,22 @@ struct administration {
     at.dumps_as = as_commands ? dump_format::commands : dump_format::properties;
     at.dump_place = 0;
     return {};
+  }
+
+  std::string_view limit_memory() {
+    std::uint32_t megabytes = 0;
+    if (words_given < 2 || !read_number(word[1], megabytes)) return "ERROR";
+    constexpr std::uint32_t least = 8;
+    constexpr std::uint32_t most = 1'000'000'000;
+    if (megabytes < least) return "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m";
+    if (megabytes > most) return "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes";
+    constexpr unsigned of_megabyte = 20;
+    if (server.limit_memory(std::size_t{megabytes} << of_megabyte)) return "OK";
+    const byte_cache::limit_range range = server.cache().possible_limits();
+    constexpr std::size_t rounds_up = (std::size_t{1} << of_megabyte) - 1;
+    const std::size_t smallest = std::max<std::size_t>(least, (range.least + rounds_up) >> of_megabyte);
+    return write("MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust: it is from ", smallest, " to ",
+                 range.most >> of_megabyte, "\r\n");
   }
 
   std::string_view reload() {

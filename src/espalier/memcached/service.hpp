@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,7 @@ class service {
       cache_.flush();
     // A minute for a gigabyte, and at most 16 MiB of memory to walk at once.
     cache_.reclaim_ended(64);
+    keep_limit(std::size_t{256} << 20U);
     return left;
   }
   /// Forgets all entries, a second before the time that second_clock::end_after has for this: now for 0, for negative
@@ -56,6 +58,12 @@ class service {
   }
 
   // The settings that commands change.
+  /// False: there is no such limit, as byte_cache::limit_memory(). What is above it goes now if it is little, else by tick().
+  [[nodiscard]] bool limit_memory(std::size_t bytes) {
+    if (!cache_.limit_memory(bytes)) return false;
+    keep_limit(std::size_t{16} << 20U);
+    return true;
+  }
   [[nodiscard]] unsigned verbosity() const noexcept {
     return verbosity_.load(std::memory_order_relaxed);  // relaxed: a setting
   }
@@ -94,6 +102,12 @@ class service {
   std::atomic<std::size_t> buffered{0};             // bytes of the buffers of connections
 
  private:
+  void keep_limit(std::size_t bytes) noexcept {
+    try {
+      static_cast<void>(cache_.keep_limit(bytes));
+    } catch (const std::bad_alloc&) {  // the next second goes on
+    }
+  }
   [[nodiscard]] cache_options with_clock(cache_options options) const noexcept {
     options.clock = &clock_.seconds();
     return options;

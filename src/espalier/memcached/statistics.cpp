@@ -148,7 +148,7 @@ void show_general(service& of, output& out) {
   row("read_buf_oom", counted::lacking_buffers);
   row("bytes_read", counted::bytes_read);
   row("bytes_written", counted::bytes_written);
-  row("limit_maxbytes", of.cache().options().memory_limit);
+  row("limit_maxbytes", of.cache().memory_limit());
   row("accepting_conns", of.accepting.load(std::memory_order_relaxed) ? 1 : 0);
   row("time_in_listen_disabled_us", counted::paused_us);
   row("listen_disabled_num", counted::accept_pauses);
@@ -176,7 +176,7 @@ void show_settings(service& of, output& out) {
   rows row(of, out);
   const settings& s = of.chosen();
   const transport_settings& t = s.transport;
-  row("maxbytes", of.cache().options().memory_limit);
+  row("maxbytes", of.cache().memory_limit());
   // What has ended is taken out once a second, by no thread of its own.
   row("lru_crawler", "yes");
   row("lru_maintainer_thread", "no");
