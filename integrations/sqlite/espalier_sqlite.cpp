@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -26,11 +27,15 @@
 //     CREATE VIRTUAL TABLE t USING espalier(key INTEGER, value, shared=NAME);
 //
 // The entries are in memory. Those of a table without a name are the connection's. Those with one are common to all tables
-// of the process with this name, until the last of them is closed. Values are of any type.
+// of the process with this name, until the last of their connections drops its table or is closed. Values are of any type.
 //
-// What the map does for a query: key = ?, <, <=, >, >=, BETWEEN and IN as ranges, and ORDER BY key in both directions.
+// SQLite destroys a table's object and makes another one whenever it reads the schema again: after VACUUM, after a rollback
+// of a CREATE, after another connection's CREATE. So entries and log belong to the connection, not to that object.
 //
-// Transactions. Each connection has a log of the values that it replaced, so ROLLBACK, ROLLBACK TO and a statement that
+// What the map does for a query: key = ?, <, <=, >, >=, BETWEEN and IN as ranges, and ORDER BY key in both directions. A
+// database of UTF-16 has texts in another order: there the map finds equal keys alone.
+//
+// Transactions. Each connection has for each map a log of the values that it replaced, so ROLLBACK, ROLLBACK TO and a statement that
 // fails restore what they were. There is no isolation: other connections see a change at once, and a rollback overwrites
 // what they have since written to the same keys. One row is changed in one atomic step.
 
@@ -88,6 +93,16 @@ struct refusal {
   std::string message;
 };
 
+/// The integer that a value equals, where it is compared with a column of integers.
+[[nodiscard]] std::optional<std::int64_t> integer_in(sqlite3_value* from) {
+  const int type = sqlite3_value_numeric_type(from);
+  const double real = sqlite3_value_double(from);
+  const bool is_whole = type == SQLITE_FLOAT && real >= -0x1p63 && real < 0x1p63 &&
+                        static_cast<double>(static_cast<std::int64_t>(real)) == real;
+  if (type != SQLITE_INTEGER && !is_whole) return std::nullopt;
+  return sqlite3_value_int64(from);
+}
+
 /// The key that a row is to have.
 template <class Key>
 [[nodiscard]] Key key_of(sqlite3_value* from) {
@@ -98,13 +113,9 @@ template <class Key>
       throw refusal{SQLITE_MISMATCH, "a key of this table is a text"};
     return text_of(from);
   } else {
-    const int type = sqlite3_value_numeric_type(from);
-    const double real = sqlite3_value_double(from);
-    const bool is_whole = type == SQLITE_FLOAT && real >= -0x1p63 && real < 0x1p63 &&
-                          static_cast<double>(static_cast<std::int64_t>(real)) == real;
-    if (type != SQLITE_INTEGER && !is_whole)
-      throw refusal{SQLITE_MISMATCH, "a key of this table is an integer"};
-    return sqlite3_value_int64(from);
+    const std::optional<Key> whole = integer_in(from);
+    if (!whole) throw refusal{SQLITE_MISMATCH, "a key of this table is an integer"};
+    return *whole;
   }
 }
 
@@ -138,26 +149,44 @@ class cursor : public sqlite3_vtab_cursor {
   virtual void column(sqlite3_context* to, int column) const = 0;
 };
 
-class table : public sqlite3_vtab {
+/// The entries of a table, and what its connection may have to undo.
+class contents {
  public:
-  explicit table(sqlite3* of) : sqlite3_vtab(), connection(of) {}
-  table(const table&) = delete;
-  table& operator=(const table&) = delete;
-  virtual ~table() = default;
+  contents() = default;
+  contents(const contents&) = delete;
+  contents& operator=(const contents&) = delete;
+  virtual ~contents() = default;
   [[nodiscard]] virtual cursor* open() = 0;
-  virtual void update(int count, sqlite3_value** values) = 0;
+  virtual void update(sqlite3* connection, int count, sqlite3_value** values) = 0;
   virtual void undo_to(std::size_t changes) noexcept = 0;
   [[nodiscard]] virtual std::size_t changes() const = 0;
   virtual void forget_changes() noexcept = 0;
+  /// Leaves the map, whose tables are dropped. Statements that are prepared may still keep their objects.
+  virtual void leave() noexcept = 0;
 
-  sqlite3* const connection;
   std::vector<std::size_t> savepoints;  ///< how long the log was at each
+  std::set<std::string> tables;         ///< of the connection, that have these contents
+};
+
+/// Contents of a connection's tables, by what each table calls them.
+using contents_of_connection = std::map<std::string, std::shared_ptr<contents>>;
+
+/// SQLite's object.
+struct table : sqlite3_vtab {
+  std::shared_ptr<contents> of;
+  std::string name;
+  std::string contents_name;
+  contents_of_connection* all = nullptr;
+  sqlite3* connection = nullptr;
+  bool is_unique = false;    ///< a comparison with a key finds no more than one
+  bool is_in_order = false;  ///< the map has SQLite's order
+  bool joins = false;        ///< a transaction, and was told of no savepoint
 };
 
 template <class Key>
 class cursor_of final : public cursor {
  public:
-  explicit cursor_of(const map_of<Key>& map) : at_(map) {}
+  explicit cursor_of(std::shared_ptr<map_of<Key>> map) : map_(std::move(map)), at_(*map_) {}
 
   void filter(int asked, sqlite3_value** bounds) override {
     is_down_ = (asked & downwards) != 0;
@@ -167,7 +196,12 @@ class cursor_of final : public cursor {
     to_.reset();
     is_empty_ = false;
     if ((asked & one_key) != 0) {
-      bound(from_, excludes_from_, *bounds);
+      if constexpr (std::is_same_v<Key, std::int64_t>) {
+        from_ = integer_in(*bounds);
+        is_empty_ = !from_;
+      } else {
+        bound(from_, excludes_from_, *bounds);
+      }
       to_ = from_;
     } else {
       if ((asked & (from_key | behind_key)) != 0) bound(from_, excludes_from_, *bounds++);
@@ -219,6 +253,7 @@ class cursor_of final : public cursor {
     return to_ && (excludes_to_ ? !(at_.key() < *to_) : *to_ < at_.key());
   }
 
+  const std::shared_ptr<map_of<Key>> map_;
   typename map_of<Key>::cursor at_;
   std::optional<Key> from_;
   std::optional<Key> to_;
@@ -229,14 +264,14 @@ class cursor_of final : public cursor {
 };
 
 template <class Key>
-class table_of final : public table {
+class contents_of final : public contents {
  public:
-  table_of(sqlite3* of, std::shared_ptr<map_of<Key>> map) : table(of), map_(std::move(map)) {}
+  explicit contents_of(std::shared_ptr<map_of<Key>> map) : map_(std::move(map)) {}
 
-  [[nodiscard]] cursor* open() override { return new cursor_of<Key>(*map_); }
+  [[nodiscard]] cursor* open() override { return new cursor_of<Key>(map_); }
 
   /// As xUpdate has it: the former key, or NULL; the new key, which is in a column too; the columns.
-  void update(int count, sqlite3_value** values) override {
+  void update(sqlite3* connection, int count, sqlite3_value** values) override {
     const bool has_former = sqlite3_value_type(values[0]) != SQLITE_NULL;
     if (count == 1) return erase(key_of<Key>(values[0]));
     const Key key = key_of<Key>(values[2]);
@@ -269,6 +304,11 @@ class table_of final : public table {
   }
   [[nodiscard]] std::size_t changes() const override { return log_.size(); }
   void forget_changes() noexcept override { log_.clear(); }
+  void leave() noexcept override {
+    savepoints.clear();
+    log_.clear();
+    map_.reset();
+  }
 
  private:
   /// A change of a key's entry, which stores what was there before. False, from it too, if it has changed nothing.
@@ -328,31 +368,69 @@ template <class F>
   return std::string(s.substr(first, s.find_last_not_of(space) - first + 1));
 }
 
-template <class Key>
-[[nodiscard]] table* make_table(sqlite3* connection, const std::string& shared) {
-  return new table_of<Key>(connection,
-                           shared.empty() ? std::make_shared<map_of<Key>>() : map_named<map_of<Key>>(shared));
+/// Takes a name, which may be quoted, from the front of a declaration. What is left has no more than one space at a place.
+[[nodiscard]] std::string take_name(std::string& declaration) {
+  std::string all = trimmed(declaration);
+  const char first = all.empty() ? ' ' : all[0];
+  std::size_t end = all.find_first_of(" \t\r\n");
+  if (first == '"' || first == '`' || first == '[') {
+    const char last = first == '[' ? ']' : first;
+    end = all.find(last, 1);
+    // Twice it is the quotation mark itself.
+    while (first != '[' && end != std::string::npos && end + 1 < all.size() && all[end + 1] == last)
+      end = all.find(last, end + 2);
+    if (end != std::string::npos) ++end;
+  }
+  declaration.clear();
+  if (end == std::string::npos) return all;
+  for (std::string rest = all.substr(end); !(rest = trimmed(rest)).empty();) {
+    const std::size_t word = std::min(rest.find_first_of(" \t\r\n"), rest.size());
+    declaration += (declaration.empty() ? "" : " ") + rest.substr(0, word);
+    rest.erase(0, word);
+  }
+  return all.substr(0, end);
 }
 
-int connect(sqlite3* connection, void*, int count, const char* const* arguments, sqlite3_vtab** made,
-            char** message) {
+/// Whether a comparison of texts in the database is one of the map.
+[[nodiscard]] bool has_utf8(sqlite3* connection) {
+  sqlite3_stmt* asks = nullptr;
+  if (const int code = sqlite3_prepare_v2(connection, "PRAGMA encoding", -1, &asks, nullptr);
+      code != SQLITE_OK)
+    throw refusal{code, sqlite3_errmsg(connection)};
+  const bool is_utf8 =
+      sqlite3_step(asks) == SQLITE_ROW &&
+      sqlite3_stricmp(reinterpret_cast<const char*>(sqlite3_column_text(asks, 0)), "UTF-8") == 0;
+  sqlite3_finalize(asks);
+  return is_utf8;
+}
+
+/// The contents that a table had before, or new ones.
+template <class Key>
+void find_contents(table& t, const std::string& shared, bool creates) {
+  std::shared_ptr<contents>& known = (*t.all)[t.contents_name];
+  if (dynamic_cast<contents_of<Key>*>(known.get()) == nullptr || (creates && shared.empty()))
+    known = std::make_shared<contents_of<Key>>(shared.empty() ? std::make_shared<map_of<Key>>()
+                                                              : map_named<map_of<Key>>(shared));
+  known->tables.insert(t.name);
+  t.of = known;
+}
+
+int make_table(bool creates, sqlite3* connection, void* contents, int count, const char* const* arguments,
+               sqlite3_vtab** made, char** message) {
   return guarded(message, [&] {
     constexpr int given = 3;  // after the names of the module, the database and the table
     const refusal usage{
         SQLITE_ERROR,
         "the arguments are: key INTEGER or key TEXT, the name of a value, and perhaps shared=NAME"};
     if (count != given + 2 && count != given + 3) throw usage;
-    std::string key = trimmed(arguments[given]);
-    constexpr std::string_view said_anyway = " primary key";
-    if (key.size() > said_anyway.size() &&
-        sqlite3_stricmp(&key[key.size() - said_anyway.size()], said_anyway.data()) == 0)
-      key = trimmed(std::string_view(key).substr(0, key.size() - said_anyway.size()));
-    const std::size_t end = key.find_last_of(" \t\r\n");
-    if (end == std::string::npos) throw usage;
-    const std::string type = key.substr(end + 1);
-    const bool is_text = sqlite3_stricmp(type.c_str(), "TEXT") == 0;
-    if (!is_text && sqlite3_stricmp(type.c_str(), "INTEGER") != 0) throw usage;
-    const std::string value_name = trimmed(arguments[given + 1]);
+    std::string type = arguments[given];
+    const std::string key = take_name(type);
+    const auto is_said = [&type](const char* words) { return sqlite3_stricmp(type.c_str(), words) == 0; };
+    const bool is_text = is_said("TEXT") || is_said("TEXT PRIMARY KEY");
+    if (!is_text && !is_said("INTEGER") && !is_said("INTEGER PRIMARY KEY")) throw usage;
+    std::string behind_value = arguments[given + 1];
+    const std::string value_name = take_name(behind_value);
+    if (value_name.empty() || !behind_value.empty()) throw usage;
     std::string shared;
     if (count == given + 3) {
       constexpr std::string_view option = "shared=";
@@ -361,22 +439,58 @@ int connect(sqlite3* connection, void*, int count, const char* const* arguments,
       shared = last.substr(option.size());
       if (shared.empty()) throw usage;
     }
-    const std::string columns =
-        "CREATE TABLE t(" + key + " NOT NULL PRIMARY KEY, " + value_name + ") WITHOUT ROWID";
+    const std::string columns = "CREATE TABLE t(" + key + (is_text ? " TEXT" : " INTEGER") +
+                                " NOT NULL PRIMARY KEY, " + value_name + ") WITHOUT ROWID";
     if (const int code = sqlite3_declare_vtab(connection, columns.c_str()); code != SQLITE_OK)
       throw refusal{code, sqlite3_errmsg(connection)};
     sqlite3_vtab_config(connection, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
-    *made =
-        is_text ? make_table<std::string>(connection, shared) : make_table<std::int64_t>(connection, shared);
+
+    auto t = std::make_unique<table>();
+    t->connection = connection;
+    t->all = static_cast<contents_of_connection*>(contents);
+    // A text may equal numbers in several ways: '7' and '7.0' are 7.
+    t->is_unique = !is_text;
+    t->is_in_order = !is_text || has_utf8(connection);
+    const char* const file = sqlite3_db_filename(connection, arguments[1]);
+    t->name = std::string(file != nullptr ? file : "") + '\n' + arguments[1] + '\n' + arguments[2];
+    t->contents_name = shared.empty() ? t->name : (is_text ? "text " : "integer ") + shared;
+    if (is_text)
+      find_contents<std::string>(*t, shared, creates);
+    else
+      find_contents<std::int64_t>(*t, shared, creates);
+    *made = t.release();
   });
+}
+int create(sqlite3* connection, void* contents, int count, const char* const* arguments, sqlite3_vtab** made,
+           char** message) {
+  return make_table(true, connection, contents, count, arguments, made, message);
+}
+int connect(sqlite3* connection, void* contents, int count, const char* const* arguments, sqlite3_vtab** made,
+            char** message) {
+  return make_table(false, connection, contents, count, arguments, made, message);
 }
 
 int disconnect(sqlite3_vtab* t) {
   delete &table_at(t);
   return SQLITE_OK;
 }
+int destroy(sqlite3_vtab* t) {
+  table& of = table_at(t);
+  of.of->tables.erase(of.name);
+  if (of.of->tables.empty()) {
+    of.of->leave();
+    if (const auto known = of.all->find(of.contents_name); known != of.all->end() && known->second == of.of)
+      of.all->erase(known);
+  }
+  return disconnect(t);
+}
+/// Its contents would still have the old name, also where the renaming is rolled back.
+int rename(sqlite3_vtab* t, const char*) {
+  return guarded(&t->zErrMsg, [] { throw refusal{SQLITE_ERROR, "a table keeps its name"}; });
+}
 
-int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
+int best_index(sqlite3_vtab* t, sqlite3_index_info* info) {
+  const table& of = table_at(t);
   int equal = -1;
   int low = -1;
   int high = -1;
@@ -391,13 +505,13 @@ int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
         break;
       case SQLITE_INDEX_CONSTRAINT_GT:
       case SQLITE_INDEX_CONSTRAINT_GE:
-        if (low >= 0) break;  // SQLite compares each row once more
+        if (low >= 0 || !of.is_in_order) break;  // SQLite compares each row once more
         low = i;
         asked |= c.op == SQLITE_INDEX_CONSTRAINT_GT ? behind_key : from_key;
         break;
       case SQLITE_INDEX_CONSTRAINT_LT:
       case SQLITE_INDEX_CONSTRAINT_LE:
-        if (high >= 0) break;
+        if (high >= 0 || !of.is_in_order) break;
         high = i;
         asked |= c.op == SQLITE_INDEX_CONSTRAINT_LT ? before_key : to_key;
         break;
@@ -412,7 +526,7 @@ int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
   if (equal >= 0) {
     asked = one_key;
     use(equal);
-    info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+    if (of.is_unique) info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
     info->estimatedRows = 1;
     info->estimatedCost = 1;
   } else {
@@ -422,7 +536,7 @@ int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
     info->estimatedRows = all >> (2 * place);
     info->estimatedCost = static_cast<double>(info->estimatedRows);
   }
-  if (info->nOrderBy == 1 && info->aOrderBy[0].iColumn == 0) {
+  if (of.is_in_order && info->nOrderBy == 1 && info->aOrderBy[0].iColumn == 0) {
     info->orderByConsumed = 1;
     if (info->aOrderBy[0].desc != 0) asked |= downwards;
   }
@@ -431,7 +545,7 @@ int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
 }
 
 int open(sqlite3_vtab* t, sqlite3_vtab_cursor** made) {
-  return guarded(&t->zErrMsg, [&] { *made = table_at(t).open(); });
+  return guarded(&t->zErrMsg, [&] { *made = table_at(t).of->open(); });
 }
 int close(sqlite3_vtab_cursor* c) {
   delete &cursor_at(c);
@@ -451,40 +565,47 @@ int column(sqlite3_vtab_cursor* c, sqlite3_context* to, int n) {
 int rowid(sqlite3_vtab_cursor*, sqlite3_int64*) { return SQLITE_ERROR; }
 
 int update(sqlite3_vtab* t, int count, sqlite3_value** values, sqlite3_int64*) {
-  return guarded(&t->zErrMsg, [&] { table_at(t).update(count, values); });
+  return guarded(&t->zErrMsg, [&] { table_at(t).of->update(table_at(t).connection, count, values); });
 }
 
-int begin(sqlite3_vtab*) { return SQLITE_OK; }
+int begin(sqlite3_vtab* t) {
+  table_at(t).joins = true;
+  return SQLITE_OK;
+}
 int commit(sqlite3_vtab* t) {
-  table_at(t).savepoints.clear();
-  table_at(t).forget_changes();
+  contents& of = *table_at(t).of;
+  of.savepoints.clear();
+  of.forget_changes();
   return SQLITE_OK;
 }
 int rollback(sqlite3_vtab* t) {
-  table_at(t).savepoints.clear();
-  table_at(t).undo_to(0);
+  contents& of = *table_at(t).of;
+  of.savepoints.clear();
+  of.undo_to(0);
   return SQLITE_OK;
 }
 int savepoint(sqlite3_vtab* t, int n) {
   return guarded(&t->zErrMsg, [&] {
-    auto& all = table_at(t).savepoints;
+    auto& all = table_at(t).of->savepoints;
+    // Another table with these contents came before, and they have changed since.
+    if (std::exchange(table_at(t).joins, false) && all.size() > static_cast<std::size_t>(n)) return;
     all.resize(std::min(all.size(), static_cast<std::size_t>(n)));
     // Those that are left out were made before the table was used.
-    all.resize(static_cast<std::size_t>(n) + 1, table_at(t).changes());
+    all.resize(static_cast<std::size_t>(n) + 1, table_at(t).of->changes());
   });
 }
 /// How many savepoints are left behind number n. Number -1 is the savepoint that began the transaction.
-std::size_t savepoints_before(const table& t, int n) {
-  return std::min(t.savepoints.size(), static_cast<std::size_t>(std::max(n, 0)));
+std::size_t savepoints_before(const contents& of, int n) {
+  return std::min(of.savepoints.size(), static_cast<std::size_t>(std::max(n, 0)));
 }
 int release(sqlite3_vtab* t, int n) {
-  table& of = table_at(t);
+  contents& of = *table_at(t).of;
   of.savepoints.erase(of.savepoints.begin() + static_cast<std::ptrdiff_t>(savepoints_before(of, n)),
                       of.savepoints.end());
   return SQLITE_OK;
 }
 int rollback_to(sqlite3_vtab* t, int n) {
-  table& of = table_at(t);
+  contents& of = *table_at(t).of;
   if (n < 0) of.undo_to(0);
   const std::size_t at = savepoints_before(of, n);
   if (n >= 0 && at < of.savepoints.size()) of.undo_to(of.savepoints[at]);
@@ -497,11 +618,11 @@ int rollback_to(sqlite3_vtab* t, int n) {
 constexpr sqlite3_module make_module() {
   sqlite3_module m{};
   m.iVersion = 2;
-  m.xCreate = connect;
+  m.xCreate = create;
   m.xConnect = connect;
   m.xBestIndex = best_index;
   m.xDisconnect = disconnect;
-  m.xDestroy = disconnect;
+  m.xDestroy = destroy;
   m.xOpen = open;
   m.xClose = close;
   m.xFilter = filter;
@@ -513,6 +634,7 @@ constexpr sqlite3_module make_module() {
   m.xBegin = begin;
   m.xCommit = commit;
   m.xRollback = rollback;
+  m.xRename = rename;
   m.xSavepoint = savepoint;
   m.xRelease = release;
   m.xRollbackTo = rollback_to;
@@ -526,6 +648,11 @@ constexpr sqlite3_module make_module() {
 extern "C" __attribute__((visibility("default"))) int sqlite3_espaliersqlite_init(
     sqlite3* connection, char**, const sqlite3_api_routines* api) {
   SQLITE_EXTENSION_INIT2(api);
+  using espalier::sqlite::contents_of_connection;
   static const sqlite3_module module = espalier::sqlite::make_module();
-  return sqlite3_create_module_v2(connection, "espalier", &module, nullptr, nullptr);
+  auto* const contents = new (std::nothrow) contents_of_connection;
+  if (contents == nullptr) return SQLITE_NOMEM;
+  // SQLite deletes them, also where this fails.
+  return sqlite3_create_module_v2(connection, "espalier", &module, contents,
+                                  [](void* all) { delete static_cast<contents_of_connection*>(all); });
 }

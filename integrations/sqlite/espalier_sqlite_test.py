@@ -6,14 +6,15 @@ usage: espalier_sqlite_test.py libespalier_sqlite.so
 import random
 import sqlite3
 import sys
+import tempfile
 import threading
 import unittest
 
 EXTENSION = ""
 
 
-def connect() -> sqlite3.Connection:
-    made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+def connect(file: str = ":memory:") -> sqlite3.Connection:
+    made = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     made.enable_load_extension(True)
     made.load_extension(EXTENSION)
     return made
@@ -29,11 +30,22 @@ class Tables(unittest.TestCase):
     def rows(self, query: str, *values: object) -> list[tuple]:
         return self.db.execute(query, values).fetchall()
 
+    def run_all(self, script: str) -> None:
+        for statement in script.split("; "):
+            self.db.execute(statement)
+
     def plan(self, query: str) -> str:
         return " / ".join(row[3] for row in self.rows("EXPLAIN QUERY PLAN " + query))
 
     def statement(self, rng: random.Random, key) -> tuple[str, tuple]:
         some_value = [None, rng.randrange(100), 2.5, "text \0 with zero", b"blob\0"]
+        name = rng.choice("abc")
+
+        def other_type(value: object) -> object:
+            if isinstance(value, int):
+                return rng.choice([str(value), f" {value}.0 ", float(value), value + 0.5, str(value).encode()])
+            return rng.choice([value.encode(), 1])
+
         return rng.choice(
             [
                 ("INSERT INTO {} VALUES (?, ?)", (key(), rng.choice(some_value))),
@@ -41,6 +53,14 @@ class Tables(unittest.TestCase):
                 ("INSERT OR IGNORE INTO {} VALUES (?, ?), (?, ?)", (key(), 1, key(), 2)),
                 ("INSERT INTO {} VALUES (?, 1), (?, 2), (?, 3)", (key(), key(), key())),
                 ("UPDATE {} SET value = ? WHERE key = ?", (rng.choice(some_value), key())),
+                ("UPDATE {} SET value = ? WHERE key = ?", (rng.choice(some_value), other_type(key()))),
+                ("DELETE FROM {} WHERE key = ?", (other_type(key()),)),
+                ("UPDATE {} SET key = key || 1, value = value || 'u' WHERE key > ?", (key(),)),
+                ("INSERT OR FAIL INTO {} VALUES (?, 4), (?, 5), (?, 6)", (key(), key(), key())),
+                ("INSERT OR ROLLBACK INTO {} VALUES (?, 4), (?, 5)", (key(), key())),
+                ("UPDATE OR FAIL {} SET key = ? WHERE key IN (?, ?)", (key(), key(), key())),
+                ("UPDATE OR IGNORE {} SET key = ? WHERE key >= ?", (key(), key())),
+                ("INSERT INTO {} SELECT key || 2, value FROM {} WHERE key < ?", (key(),)),
                 ("UPDATE {} SET key = ? WHERE key = ?", (key(), key())),
                 ("UPDATE OR REPLACE {} SET key = ? WHERE key = ?", (key(), key())),
                 ("UPDATE {} SET value = 7 WHERE key BETWEEN ? AND ?", (key(), key())),
@@ -49,9 +69,15 @@ class Tables(unittest.TestCase):
                 ("BEGIN", ()),
                 ("COMMIT", ()),
                 ("ROLLBACK", ()),
-                ("SAVEPOINT s", ()),
-                ("ROLLBACK TO s", ()),
-                ("RELEASE s", ()),
+                (f"SAVEPOINT {name}", ()),
+                (f"SAVEPOINT {name}", ()),
+                (f"ROLLBACK TO {name}", ()),
+                (f"ROLLBACK TO {name}", ()),
+                (f"RELEASE {name}", ()),
+                # What makes SQLite read the schema again.
+                ("CREATE TABLE another (n)", ()),
+                ("DROP TABLE another", ()),
+                ("VACUUM", ()),
             ]
         )
 
@@ -66,13 +92,27 @@ class Tables(unittest.TestCase):
                 ("WHERE key IN (?, ?, ?)", (key(), key(), key())),
                 ("WHERE key > ?", (3.5,)),
                 ("WHERE key = ?", (None,)),
+                ("WHERE key IS ?", (key(),)),
+                ("WHERE key <> ? AND key BETWEEN ? AND ?", (key(), key(), key())),
+                ("WHERE (key, value) > (?, 3)", (key(),)),
+                ("WHERE key = ?", (2.0,)),
+                ("WHERE key = ?", (" 3.0",)),
+                ("WHERE key = CAST(? AS INTEGER)", ("3",)),
+                ("WHERE key IN (SELECT value FROM {})", ()),
+                ("WHERE key LIKE '1%' OR key GLOB 'k*'", ()),
+                ("WHERE key < 9223372036854775807 AND key > -9.3e18", ()),
+                ("WHERE EXISTS (SELECT 1 FROM {} o WHERE o.value = {}.key)", ()),
                 ("WHERE key >= ?", ("7",)),
                 ("WHERE key < ?", (b"7",)),
                 ("WHERE value = ?", (7,)),
                 ("WHERE value = 1 OR key = ?", (key(),)),
             ]
         )
-        order = rng.choice(["ORDER BY key", "ORDER BY key DESC", "ORDER BY value, key", "ORDER BY key LIMIT 3"])
+        order = rng.choice(["ORDER BY key", "ORDER BY key DESC", "ORDER BY value, key", "ORDER BY key LIMIT 3",
+                            "ORDER BY key DESC NULLS FIRST LIMIT 4 OFFSET 2", "ORDER BY key, value DESC",
+                            "GROUP BY key HAVING key IS NOT NULL ORDER BY key DESC", "ORDER BY -key, key",
+                            "UNION ALL SELECT a.key, b.value FROM {} a JOIN {} b ON b.key = a.value ORDER BY 1, 2",
+                            "UNION SELECT min(key), max(key) FROM {} ORDER BY 1, 2"])
         return f"SELECT key, value FROM {{}} {where} {order}", values
 
     def both(self, request: tuple[str, tuple]) -> tuple[object, object]:
@@ -80,7 +120,7 @@ class Tables(unittest.TestCase):
 
         def result(db: sqlite3.Connection) -> object:
             try:
-                return db.execute(request[0].format("t"), request[1]).fetchall()
+                return db.execute(request[0].replace("{}", "t"), request[1]).fetchall()
             except (sqlite3.IntegrityError, sqlite3.OperationalError) as error:
                 return type(error)
 
@@ -157,8 +197,101 @@ class Tables(unittest.TestCase):
         self.assertEqual(self.rows("SELECT count(*), min(key), max(key) FROM t"), [(12000, 0, 11999)])
         self.assertEqual(self.rows("SELECT key FROM t WHERE value <> key % 4"), [])
 
+    def test_entries_stay_when_sqlite_reads_the_schema_again(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.db.close()
+            self.db = connect(f"{folder}/file")
+            other = connect(f"{folder}/file")
+            for table, argument in (("t", ""), ("s", ", shared=again")):
+                self.db.execute(f"CREATE VIRTUAL TABLE {table} USING espalier(key INTEGER, value{argument})")
+                self.db.execute(f"INSERT INTO {table} VALUES (1, 'one')")
+                for script in ("BEGIN; CREATE TABLE x (n); ROLLBACK", "VACUUM",
+                               "ATTACH ':memory:' AS a; CREATE TABLE a.x (n); DETACH a"):
+                    self.run_all(script)
+                    self.assertEqual(self.rows(f"SELECT * FROM {table}"), [(1, "one")], script)
+                other.executescript("CREATE TABLE x (n); DROP TABLE x")
+                self.assertEqual(self.rows(f"SELECT * FROM {table}"), [(1, "one")])
+                # In a transaction, which undoes what was done before and after.
+                self.run_all(f"BEGIN; UPDATE {table} SET value = 'two'; SAVEPOINT a; CREATE TABLE x (n); ROLLBACK TO a")
+                self.db.execute(f"UPDATE {table} SET value = 'three'")
+                self.db.execute("SAVEPOINT b")
+                self.db.execute(f"DELETE FROM {table}")
+                self.db.execute("ROLLBACK TO b")
+                self.assertEqual(self.rows(f"SELECT * FROM {table}"), [(1, "three")])
+                self.db.execute("ROLLBACK TO a")
+                self.assertEqual(self.rows(f"SELECT * FROM {table}"), [(1, "two")])
+                self.db.execute("ROLLBACK")
+                self.assertEqual(self.rows(f"SELECT * FROM {table}"), [(1, "one")])
+                # Dropped is dropped.
+                self.db.execute(f"DROP TABLE {table}")
+                self.db.execute(f"CREATE VIRTUAL TABLE {table} USING espalier(key INTEGER, value{argument})")
+                self.assertEqual(self.rows(f"SELECT * FROM {table}"), [])
+            other.close()
+            # Tables of one name in two files.
+            self.db.execute("INSERT INTO t VALUES (1, 'main')")
+            self.db.execute("ATTACH ? AS a", (f"{folder}/second",))
+            self.db.execute("CREATE VIRTUAL TABLE a.t USING espalier(key TEXT, value)")
+            self.db.execute("INSERT INTO a.t VALUES (1, 'a')")
+            self.assertEqual(self.rows("SELECT * FROM main.t UNION ALL SELECT * FROM a.t"), [(1, "main"), ("1", "a")])
+            self.db.execute("DETACH a")
+            self.db.close()
+            self.db = connect(f"{folder}/file")
+            self.assertEqual(self.rows("SELECT * FROM t"), [])  # they are in memory
+            self.assertEqual(self.rows("PRAGMA integrity_check"), [("ok",)])
+
+    def test_tables_of_a_name_in_one_connection_are_undone_together(self) -> None:
+        for table in "ab":
+            self.db.execute(f"CREATE VIRTUAL TABLE {table} USING espalier(key INTEGER, value, shared=both)")
+        self.run_all("BEGIN; INSERT INTO a VALUES (1, 'a'); UPDATE b SET value = 'b'; DELETE FROM b; ROLLBACK")
+        self.assertEqual(self.rows("SELECT * FROM a"), [])
+        self.run_all("SAVEPOINT s; INSERT INTO a VALUES (1, 'a'); SAVEPOINT r; INSERT INTO a VALUES (2, 'a')")
+        self.run_all("UPDATE b SET value = 'b'; ROLLBACK TO r")
+        self.assertEqual(self.rows("SELECT * FROM b"), [(1, "a")])
+        self.db.execute("RELEASE s")
+        # Its connection has them as long as it has one of the tables.
+        self.db.execute("DROP TABLE a")
+        self.assertEqual(self.rows("SELECT * FROM b"), [(1, "a")])
+
+    def test_texts_are_compared_as_the_database_does(self) -> None:
+        keys = ["a", "b", "ab", "z", "\u0100", "\u0201", "\uff00", "\U00010000"]
+        for encoding in ("UTF-8", "UTF-16le", "UTF-16be"):
+            self.db.close()
+            self.db = connect()
+            self.db.execute(f"PRAGMA encoding = '{encoding}'")
+            self.db.execute("CREATE VIRTUAL TABLE t USING espalier(key TEXT, value)")
+            self.db.execute("CREATE TABLE model (key TEXT NOT NULL PRIMARY KEY, value) WITHOUT ROWID")
+            for key in keys:
+                for table in ("t", "model"):
+                    self.db.execute(f"INSERT INTO {table} VALUES (?, 1)", (key,))
+            for key in keys:
+                for where in ("key > ?", "key <= ?", "key = ?", "key <> ?"):
+                    query = f"SELECT key FROM {{}} WHERE {where} ORDER BY key DESC"
+                    expected = self.rows(query.format("model"), key)
+                    self.assertEqual(self.rows(query.format("t"), key), expected, (encoding, query, key))
+        # A number equals several texts, and a text of another affinity is compared as a number.
+        self.db.execute("CREATE TABLE n (i INTEGER)")
+        self.db.execute("INSERT INTO n VALUES (7)")
+        self.db.execute("INSERT INTO t VALUES ('7', 1), ('7.0', 2)")
+        self.assertEqual(self.rows("SELECT value FROM n JOIN t ON key = i ORDER BY value"), [(1,), (2,)])
+        self.db.execute("UPDATE t SET value = 3 WHERE key = CAST('7' AS INTEGER)")
+        self.assertEqual(self.rows("SELECT key FROM t WHERE value = 3 ORDER BY key"), [("7",), ("7.0",)])
+
+    def test_names_may_be_quoted(self) -> None:
+        for name in ('"order"', "[a b]", "`x``y`", '"a ""b"" c"', "plain"):
+            self.db.execute(f"CREATE VIRTUAL TABLE t USING espalier({name}   INTEGER  primary\tKEY , \"group\")")
+            self.db.execute("INSERT INTO t VALUES (1, 2)")
+            self.assertEqual(self.rows(f'SELECT {name}, "group" FROM t WHERE {name} = 1'), [(1, 2)])
+            self.db.execute("DROP TABLE t")
+
     def test_what_is_no_table_or_no_key_is_refused(self) -> None:
-        for arguments in ("", "key INTEGER", "key REAL, value", "key INTEGER, value, other=1", "key INTEGER, value, shared="):
+        self.db.execute("CREATE VIRTUAL TABLE keeps USING espalier(key INTEGER, value)")
+        with self.assertRaisesRegex(sqlite3.OperationalError, "keeps its name"):
+            self.db.execute("ALTER TABLE keeps RENAME TO other")
+        for arguments in ("", "key INTEGER", "key REAL, value", "key INTEGER, value, other=1", "key INTEGER, value, shared=",
+                          # What SQLite would not check.
+                          "key INTEGER, value UNIQUE", "key INTEGER, value NOT NULL", "key INTEGER, value TEXT",
+                          "key INTEGER, value CHECK (value > 1)", "key INTEGER UNIQUE, value", "key INTEGER PRIMARY KEY DESC, value",
+                          "key COLLATE NOCASE TEXT, value", "key, value", "INTEGER, value"):
             with self.assertRaisesRegex(sqlite3.OperationalError, "the arguments are: key INTEGER or key TEXT"):
                 self.db.execute(f"CREATE VIRTUAL TABLE t USING espalier({arguments})")
         self.db.execute("CREATE VIRTUAL TABLE n USING espalier(key INTEGER, value)")
