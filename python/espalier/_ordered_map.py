@@ -2,6 +2,8 @@
 
 import itertools
 import operator
+import reprlib
+import sys
 from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, ValuesView
 from types import GenericAlias
 
@@ -68,7 +70,11 @@ class OrderedMap(_native.OrderedMap):
         self._values = values
         self.update(entries)
 
-    update = MutableMapping.update
+    def update(self, entries=(), /):
+        """Stores the entries of a mapping, or pairs."""
+        # A walk, because another thread may remove a key before it is looked up.
+        MutableMapping.update(self, entries.items() if isinstance(entries, OrderedMap) else entries)
+
     __eq__ = Mapping.__eq__
 
     def keys(self):
@@ -118,7 +124,7 @@ class OrderedMap(_native.OrderedMap):
         from_end = index < 0
         steps = -index - 1 if from_end else index
         walk = self._walk(None, None, True, True, from_end, _ITEMS)
-        for item in itertools.islice(walk, steps, None):
+        for item in itertools.islice(walk, min(steps, sys.maxsize), None):
             return item
         raise IndexError("the map has no such index")
 
@@ -164,20 +170,30 @@ class OrderedMap(_native.OrderedMap):
 
     def copy(self):
         """A map with the items that an iteration visits."""
-        return type(self)(self, keys=self._keys, values=self._values)
+        made, of, attributes, _, items = self.__reduce__()
+        made = made(*of)
+        made.update(items)
+        if attributes:
+            made.__dict__.update(attributes)
+        return made
 
     __copy__ = copy
 
     def __reduce__(self):
-        return _restored, (type(self), list(self.items()), self._keys, self._values)
+        # Items apart, so that a map may be a value in itself. A class that derives may have another __init__.
+        attributes = getattr(self, "__dict__", None) or None
+        return _empty, (type(self), self._keys, self._values), attributes, None, iter(self.items())
 
+    @reprlib.recursive_repr("OrderedMap(...)")
     def __repr__(self):
         items = ", ".join(f"{key!r}: {value!r}" for key, value in self.items())
         return f"OrderedMap({{{items}}}, keys={self._keys.__name__}, values={self._values.__name__})"
 
 
-def _restored(kind, entries, keys, values):
-    return kind(entries, keys=keys, values=values)
+def _empty(kind, keys, values):
+    made = kind.__new__(kind)
+    OrderedMap.__init__(made, keys=keys, values=values)
+    return made
 
 
 MutableMapping.register(OrderedMap)

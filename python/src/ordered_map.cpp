@@ -207,6 +207,12 @@ class map_of final : public any_map {
     const auto is_there = nb::cast<array<bool>>(found, false);
     if (is_there.size() < k.size()) throw nb::value_error("the results have no place");
     std::vector<std::optional<mapped>> results(k.size());
+    nb::object all;
+    if constexpr (!std::is_same_v<Values, integers>) {
+      // Before the search: the garbage collector, which runs where a list is made, may end what was found.
+      all = nb::steal(PyList_New(static_cast<Py_ssize_t>(results.size())));
+      if (!all.is_valid()) nb::raise_python_error();
+    }
     {
       [[maybe_unused]] const released<Values> without_lock;
       for (std::size_t done = 0; done != k.size();) {
@@ -222,8 +228,6 @@ class map_of final : public any_map {
       for (std::size_t i = 0; i != results.size(); ++i) to.data()[i] = results[i].value_or(0);
       return nb::borrow(values);
     } else {
-      const nb::object all = nb::steal(PyList_New(static_cast<Py_ssize_t>(results.size())));
-      if (!all.is_valid()) nb::raise_python_error();
       for (std::size_t i = 0; i != results.size(); ++i) {
         PyObject* one = results[i] ? Values::make(*results[i]) : Py_NewRef(Py_None);
         if (one == nullptr) nb::raise_python_error();

@@ -170,8 +170,9 @@ def test_errors():
     for call in (lambda: m.pop(3), lambda: m.__delitem__(3), lambda: OrderedMap().popitem()):
         with pytest.raises(KeyError):
             call()
-    with pytest.raises(IndexError):
-        m.peekitem(1)
+    for index in (1, -2, 10**30):
+        with pytest.raises(IndexError):
+            m.peekitem(index)
     for key in ("1", 1.5, None, b"1"):
         for call in (lambda: m[key], lambda: m.get(key), lambda: key in m, lambda: m.__setitem__(key, 1),
                      lambda: m.ceiling(key) if key is not None else m[key], lambda: m.setdefault(key, 1)):
@@ -250,6 +251,82 @@ def test_copies():
         same.clear()
         assert len(m) > 0
     assert repr(m) == "OrderedMap({b'x': 1}, keys=bytes, values=int)"
+
+
+class Tagged(OrderedMap):
+    def __init__(self, tag):
+        super().__init__(keys=bytes, values=int)
+        self.tag = tag
+
+
+def test_copies_of_a_class_that_derives():
+    m = Tagged("a tag")
+    m[b"x"] = 1
+    for same in (m.copy(), copy.copy(m), copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+        assert type(same) is Tagged and same == m and same.tag == "a tag"
+        same.tag = "another"
+    assert m.tag == "a tag"
+
+
+def test_a_map_that_contains_itself():
+    m = OrderedMap({1: []})
+    m[1].append(m)
+    assert repr(m) == "OrderedMap({1: [OrderedMap(...)]}, keys=int, values=object)"
+    for same in (copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+        assert same is not m and same[1][0] is same
+    m.clear()
+
+
+def test_copies_while_another_thread_removes_keys():
+    m, over = OrderedMap({n: n for n in range(300)}, values=int), threading.Event()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def churn():
+        while not over.is_set():
+            for n in range(0, 300, 3):
+                m.pop(n)
+            for n in range(0, 300, 3):
+                m[n] = n
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(50):
+            for made in (m.copy(), OrderedMap(m, values=int), copy.deepcopy(m)):
+                assert 200 <= len(made) <= 300
+    finally:
+        over.set()
+        sys.setswitchinterval(interval)
+        thread.join()
+
+
+def test_the_garbage_collector_runs_within_a_batch():
+    """At each allocation of a find_many in turn, an object ends that removes all that was found."""
+    class Value:
+        pass
+
+    class Ends:
+        def __init__(self, of):
+            self.of, self.circle = of, self
+
+        def __del__(self):
+            self.of.clear()
+    before = gc.get_threshold()
+    try:
+        for allocation in range(1, 20):
+            m = OrderedMap({n: Value() for n in range(50)})
+            keys, found = numpy.arange(50), numpy.empty(50, numpy.bool_)
+            gc.collect()
+            gc.disable()
+            Ends(m)
+            gc.set_threshold(allocation)
+            gc.enable()
+            values = m._find_many(keys, None, found)
+            gc.disable()
+            assert all(type(value) is Value for value in values) or values == [None] * 50
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
 
 
 def test_references_of_values():
