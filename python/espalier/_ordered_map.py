@@ -70,10 +70,10 @@ class OrderedMap(_native.OrderedMap):
         self._values = values
         self.update(entries)
 
-    def update(self, entries=(), /):
+    def update(self, entries=(), /, **others):
         """Stores the entries of a mapping, or pairs."""
         # A walk, because another thread may remove a key before it is looked up.
-        MutableMapping.update(self, entries.items() if isinstance(entries, OrderedMap) else entries)
+        MutableMapping.update(self, entries.items() if isinstance(entries, OrderedMap) else entries, **others)
 
     __eq__ = Mapping.__eq__
 

@@ -1,5 +1,7 @@
 #include "espalier/cache/cache.hpp"
 
+#include <nanobind/stl/optional.h>
+
 #include <chrono>
 #include <cmath>
 #include <stdexcept>
@@ -135,11 +137,8 @@ void add_cache(nb::module_& module) {
   nb::class_<cache_object>(module, "Cache", nb::is_weak_referenceable())
       .def(
           "__init__",
-          [](cache_object* self, std::size_t max_bytes, nb::handle lives, nb::handle largest, bool evicts) {
-            std::optional<std::size_t> most;
-            if (!largest.is_none()) most = nb::cast<std::size_t>(largest);
-            new (self) cache_object(max_bytes, lives, most, evicts);
-          },
+          [](cache_object* self, std::size_t max_bytes, nb::handle lives, std::optional<std::size_t> largest,
+             bool evicts) { new (self) cache_object(max_bytes, lives, largest, evicts); },
           arg("max_bytes") = std::size_t{64} << 20U, nb::kw_only(), ttl,
           arg("largest_entry").none() = nb::none(), arg("evicts") = true)
       .def("get", &cache_object::get, arg("key"), arg("default").none() = nb::none())

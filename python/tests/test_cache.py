@@ -78,7 +78,8 @@ def test_errors():
     cache = Cache()
     for call in (lambda: cache.get("a"), lambda: cache.set(b"a", "b"), lambda: cache.set(1, b""), lambda: cache.get_many([1]),
                  lambda: cache.set_many({b"a": None}), lambda: cache.set(b"a", b"b", ttl="c"),
-                 lambda: cache.get_or_set(b"new", lambda: 3), lambda: cache.get_many(5)):
+                 lambda: cache.get_or_set(b"new", lambda: 3), lambda: cache.get_many(5), lambda: Cache(largest_entry=-1),
+                 lambda: Cache(largest_entry=1.5), lambda: Cache(-1)):
         with pytest.raises(TypeError):
             call()
     with pytest.raises(ZeroDivisionError):
