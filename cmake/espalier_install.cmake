@@ -5,9 +5,9 @@ include(CMakePackageConfigHelpers)
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
 
-# Programs do not have xxhash and nlohmann_json, which these include.
+# Programs do not have xxhash and nlohmann_json, which these include. A folder without a header is not installed.
 install(DIRECTORY src/espalier/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier" FILES_MATCHING PATTERN "*.hpp"
-  PATTERN "cache/state.hpp" EXCLUDE PATTERN "workload/result_document.hpp" EXCLUDE)
+  PATTERN "cache/state.hpp" EXCLUDE PATTERN "workload/result_document.hpp" EXCLUDE PATTERN "espalier/c" EXCLUDE)
 if(TARGET espalier_c)
   install(FILES src/espalier/c/espalier.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
@@ -22,8 +22,11 @@ endforeach()
 set(source_folder "${CMAKE_INSTALL_DATADIR}/espalier/source")
 install(FILES "${PROJECT_BINARY_DIR}/espalier_map.cpp" DESTINATION "${source_folder}")
 foreach(folder IN ITEMS hw io reclaim memory map)
-  install(DIRECTORY src/espalier/${folder}/ DESTINATION "${source_folder}/espalier/${folder}"
-    FILES_MATCHING PATTERN "*.cpp")
+  file(GLOB_RECURSE sources RELATIVE "${PROJECT_SOURCE_DIR}/src" CONFIGURE_DEPENDS src/espalier/${folder}/*.cpp)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH place)
+    install(FILES "src/${source}" DESTINATION "${source_folder}/${place}")
+  endforeach()
 endforeach()
 install(TARGETS ${installed_libraries} EXPORT espalier_targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
