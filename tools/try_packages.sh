@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian packages in a root that has only what they name, checks them with lintian, installs them in a bare root, runs
-# debian/tests there, and purges them. Needs root, debootstrap, and a Debian mirror.
+# debian/tests there, and purges them. So it does with a wheel of the package for Python. Needs root, debootstrap, a Debian mirror,
+# and pip with PyPI.
 #
 #   tools/try_packages.sh [FOLDER [MIRROR]]    the packages are left in FOLDER, by default build/packages
 #
@@ -13,6 +14,7 @@ mirror=${2:-http://deb.debian.org/debian}
 bare=$folder/roots/bare
 clean=$folder/roots/clean
 version=$(dpkg-parsechangelog --show-field Version)
+wheel_version=${version%-*}
 
 [[ $(id -u) == 0 ]] || { echo "error: only root may make another root: run it with sudo" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "error: debootstrap is missing: apt install debootstrap" >&2; exit 1; }
@@ -34,11 +36,12 @@ trap finish EXIT
 
 # What a step runs goes on after a failure unless it says so.
 bare_root() {
-  { [[ -e $bare/etc/debian_version ]] || debootstrap --variant=minbase bookworm "$bare" "$mirror"; } &&
+  { [[ -e $bare ]] || { rm -rf "$bare.part" && debootstrap --variant=minbase bookworm "$bare.part" "$mirror" && mv "$bare.part" "$bare"; }; } &&
     inside "$bare" apt-get update
 }
 clean_root() {
-  { [[ -e $clean/etc/debian_version ]] || cp -a "$bare" "$clean"; } &&
+  # Not what is mounted in the other one.
+  { [[ -e $clean ]] || { rm -rf "$clean.part" && cp -ax "$bare" "$clean.part" && mv "$clean.part" "$clean"; }; } &&
     rm -rf "$clean/build/source" &&
     mkdir -p "$clean/build/source" &&
     git ls-files -z | xargs -0 cp --parents -t "$clean/build/source" &&
@@ -51,17 +54,28 @@ packages_are_built() {
     cp "$clean"/build/*"_${version}_"*.deb "$folder" &&
     rm -f "$folder"/*-dbgsym_*
 }
+wheel_is_built() {
+  rm -rf "$clean/build/wheel" &&
+    # A root may reach PyPI by other means than this machine does.
+    python3 -m pip download --quiet --dest "$clean/build/wheel/needed" --only-binary :all: --python-version 3.11 \
+      scikit-build-core nanobind 'cmake>=3.26' ninja &&
+    inside "$clean" apt-get install -y --no-install-recommends python3-dev python3-venv &&
+    inside "$clean" python3 -m venv /build/wheel/python &&
+    inside "$clean" /build/wheel/python/bin/pip wheel --no-index --find-links /build/wheel/needed --no-deps \
+      --wheel-dir /build/wheel /build/source/python &&
+    cp "$clean/build/wheel/espalier-$wheel_version"-*.whl "$folder"
+}
 they_install() {
   rm -rf "$bare/tmp/packages" &&
     mkdir -p "$bare/tmp/packages" &&
-    cp "$folder"/*"_${version}_"*.deb "$bare/tmp/packages" &&
+    cp "$folder"/*"_${version}_"*.deb "$folder/espalier-$wheel_version"-*.whl "$bare/tmp/packages" &&
     cp -r debian/tests "$bare/tmp/packages" &&
-    inside "$bare" apt-get install -y --no-install-recommends g++ pkg-config &&
-    inside "$bare" sh -c 'apt-get install -y --no-install-recommends /tmp/packages/*.deb'
+    inside "$bare" apt-get install -y --no-install-recommends g++ pkg-config python3-venv python3-numpy &&
+    inside "$bare" sh -c 'apt-get install -y --no-install-recommends --reinstall /tmp/packages/*.deb'
 }
 their_tests_pass() {
   local test
-  for test in programs server command; do
+  for test in programs server command python; do
     echo "$test"
     inside "$bare" "/tmp/packages/tests/$test" || return
   done
@@ -77,8 +91,9 @@ a_purge_leaves_nothing() {
 step 'a bare root' bare_root
 step 'a root to build in' clean_root
 step 'packages' packages_are_built
+step 'a wheel' wheel_is_built
 step 'installed' they_install
 step 'their tests' their_tests_pass
 step 'purged' a_purge_leaves_nothing
 echo "packages of version $version, in $folder:"
-(cd "$folder" && ls -- *"_${version}_"*.deb)
+(cd "$folder" && ls -- *"_${version}_"*.deb "espalier-$wheel_version"-*.whl)
