@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every file that names the version names the same one."""
 
+import json
 import pathlib
 import re
 import unittest
@@ -18,6 +19,7 @@ class Version(unittest.TestCase):
         minor = version.rpartition(".")[0]
         named = {
             "debian/changelog": re.match(r"espalier \((\S+)-\d+\)", text("debian/changelog"))[1],
+            "cmake/vcpkg/espalier/vcpkg.json": json.loads(text("cmake/vcpkg/espalier/vcpkg.json"))["version"],
             "CHANGELOG.md": re.search(r"^## \[(\d\S*)\]", text("CHANGELOG.md"), re.MULTILINE)[1],
         }
         self.assertEqual(named, dict.fromkeys(named, version))
