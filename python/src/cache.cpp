@@ -65,7 +65,7 @@ class cache_object {
     const elements<byte_strings> views(all);
     std::vector<std::optional<std::string>> found(views.size());
     {
-      const nb::gil_scoped_release without_lock;
+      const without_interpreter_lock without_lock;
       for (std::size_t i = 0; i != found.size(); ++i) found[i] = cache_.get(views.data()[i]);
     }
     nb::dict result;
@@ -78,7 +78,7 @@ class cache_object {
     const elements<byte_strings> keys(entries.keys());
     const elements<byte_strings> values(entries.values());
     const auto lives = lifetime(ttl);
-    const nb::gil_scoped_release without_lock;
+    const without_interpreter_lock without_lock;
     std::size_t stored = 0;
     for (std::size_t i = 0; i != keys.size(); ++i)
       if (cache_.set(keys.data()[i], values.data()[i], lives)) ++stored;

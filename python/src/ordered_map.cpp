@@ -97,7 +97,7 @@ class batch<integers> {
 
 /// Other threads of Python run meanwhile, unless there are objects.
 template <class Values>
-using released = std::conditional_t<Values::are_objects, std::monostate, nb::gil_scoped_release>;
+using released = std::conditional_t<Values::are_objects, std::monostate, without_interpreter_lock>;
 
 template <class Keys, class Values>
 class map_of final : public any_map {
@@ -206,6 +206,11 @@ class map_of final : public any_map {
     const batch<Keys> k(keys);
     const auto is_there = nb::cast<array<bool>>(found, false);
     if (is_there.size() < k.size()) throw nb::value_error("the results have no place");
+    std::optional<array<std::int64_t>> to;
+    if constexpr (std::is_same_v<Values, integers>) {
+      to = nb::cast<array<std::int64_t>>(values, false);
+      if (to->size() < k.size()) throw nb::value_error("the results have no place");
+    }
     std::vector<std::optional<mapped>> results(k.size());
     nb::object all;
     if constexpr (!std::is_same_v<Values, integers>) {
@@ -220,12 +225,12 @@ class map_of final : public any_map {
         map_.find_batch({k.data() + done, now}, {results.data() + done, now});
         done += now;
       }
-      for (std::size_t i = 0; i != results.size(); ++i) is_there.data()[i] = results[i].has_value();
+      for (std::size_t i = 0; i != results.size(); ++i) {
+        is_there.data()[i] = results[i].has_value();
+        if constexpr (std::is_same_v<Values, integers>) to->data()[i] = results[i].value_or(0);
+      }
     }
     if constexpr (std::is_same_v<Values, integers>) {
-      const auto to = nb::cast<array<std::int64_t>>(values, false);
-      if (to.size() < k.size()) throw nb::value_error("the results have no place");
-      for (std::size_t i = 0; i != results.size(); ++i) to.data()[i] = results[i].value_or(0);
       return nb::borrow(values);
     } else {
       for (std::size_t i = 0; i != results.size(); ++i) {

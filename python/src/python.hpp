@@ -3,6 +3,8 @@
 #include <Python.h>
 #include <nanobind/nanobind.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <new>
 #include <optional>
@@ -10,6 +12,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "espalier/hw/pause.hpp"
 
 // What Python has, and what the library has instead. A function that returns a null pointer, -1 or nothing has set a
 // Python error.
@@ -111,6 +115,32 @@ class elements {
  private:
   reference held_;
   std::vector<typename Kind::view> views_;
+};
+
+/// Releases the interpreter lock in its scope, for a batch. When it ends, another thread is often in Python between two
+/// batches, for a microsecond or two. A thread that slept until then would take longer to wake up, and find the lock taken
+/// again. So it waits for some time before it asks for the lock.
+class without_interpreter_lock {
+ public:
+  // Relaxed throughout: what is read decides how long a thread waits, and nothing else.
+  without_interpreter_lock() noexcept {
+    is_between_batches_.store(false, std::memory_order_relaxed);
+    state_ = PyEval_SaveThread();
+  }
+  without_interpreter_lock(const without_interpreter_lock&) = delete;
+  without_interpreter_lock& operator=(const without_interpreter_lock&) = delete;
+  ~without_interpreter_lock() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(5);
+    while (is_between_batches_.load(std::memory_order_relaxed) && std::chrono::steady_clock::now() < end)
+      hw::cpu_relax();
+    PyEval_RestoreThread(state_);
+    is_between_batches_.store(true, std::memory_order_relaxed);
+  }
+
+ private:
+  PyThreadState* state_;
+  /// Whether the last thread that began or ended a batch has ended one.
+  static inline std::atomic<bool> is_between_batches_ = false;
 };
 
 /// Adds the classes to the module.
