@@ -109,7 +109,7 @@ bool tunes_memcached(std::string_view name) {
   constexpr std::array beginnings{"slab_",         "lru_",  "hash", "tail_repair_time",
                                   "temporary_ttl", "warm_", "hot_"};
   return name == "modern" || name == "relaxed_privileges" || name == "inline_ascii_resp" ||
-         name == "track_sizes" ||
+         name == "track_sizes" || name == "worker_logbuf_size" ||
          std::ranges::any_of(beginnings, [name](const char* begin) { return name.starts_with(begin); });
 }
 
@@ -123,15 +123,22 @@ void read_extended(serve_options& o) {
       const auto seconds = io::parse_whole<unsigned>(value);
       if (!seconds) throw usage_error(fmt::format("-o {}: it needs a number of seconds", item));
       o.transport.idle_timeout = *seconds;
+    } else if (name == "watcher_logbuf_size") {
+      const auto kilobytes = io::parse_whole<unsigned>(value);
+      constexpr unsigned most = 1U << 20U;
+      if (!kilobytes || *kilobytes < 2 || *kilobytes > most)
+        throw usage_error(fmt::format("-o {}: it needs a number of kilobytes, from 2", item));
+      o.watcher_bytes = *kilobytes * kibibyte;
     } else if (read_tls_setting(o.transport.tls, name, value)) {
       if (!o.tls) throw usage_error(fmt::format("-o {}: it has an effect with -Z alone", name));
     } else if (tunes_memcached(name)) {
       o.ignored.push_back("-o " + name);
     } else if (name != "maxconns_fast" && name != "no_maxconns_fast") {
-      throw usage_error(fmt::format(
-          "-o {}: there is no such setting; idle_timeout=N, maxconns_fast and no_maxconns_fast are. Those of "
-          "memcached for extstore and the proxy have no counterpart here",
-          name));
+      throw usage_error(
+          fmt::format("-o {}: there is no such setting; idle_timeout=N, maxconns_fast, no_maxconns_fast and "
+                      "watcher_logbuf_size=KB are. Those of "
+                      "memcached for extstore and the proxy have no counterpart here",
+                      name));
     }
   }
 }
@@ -194,6 +201,8 @@ memcached::settings settings_of(const serve_options& o) {
   if (!o.auth_file.empty()) s.auth_file = fs::absolute(o.auth_file);
   s.versions = !o.no_versions;
   s.flushes = !o.no_flush;
+  s.watches = !o.no_watch;
+  s.watcher_bytes = o.watcher_bytes;
   s.shuts_down = o.shuts_down;
   s.test_clock = o.test_clock;
   s.detail = !o.prefix_end.empty();

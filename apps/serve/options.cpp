@@ -17,13 +17,12 @@ struct refused_option {
   bool has_value;
   const char* why;
 };
-constexpr std::array<refused_option, 6> refused_options{{
+constexpr std::array<refused_option, 5> refused_options{{
     {"-k,--lock-memory", false,
      "locked memory is not supported; systemd's LimitMEMLOCK does not help either"},
     {"-r,--enable-coredumps", false,
      "core files are limited from outside: ulimit -c, or systemd's LimitCORE"},
     {"-X,--disable-dumping", false, "stats cachedump and stats detail cannot be disabled"},
-    {"-W,--disable-watch", false, "there is no watch command; leave it out"},
     {"-N,--napi-ids", true, "connections are dealt to threads in turn"},
     {"-i,--license", false, "the licence is in the file LICENSE"},
 }};
@@ -65,12 +64,12 @@ void declare(CLI::App& verb, serve_options& o) {
                           "Requests of a connection before others have their turn");
   connections.add_default("--idle-timeout", o.transport.idle_timeout, "S",
                           "Close connections that are idle for longer; 0: never");
-  connections.add_list(
-      "-o,--extended", o.extended, "NAMES",
-      "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), "
-      "no_maxconns_fast (at the limit connections wait); for -Z ssl_chain_cert=FILE, ssl_key=FILE, "
-      "ssl_ca_cert=FILE, ssl_verify_mode=0..3, ssl_ciphers=LIST, ssl_min_version=0..3, "
-      "ssl_keyformat=1 or 2, ssl_session_cache");
+  connections.add_list("-o,--extended", o.extended, "NAMES",
+                       "Settings, comma-separated: idle_timeout=S, maxconns_fast (the default), "
+                       "no_maxconns_fast (at the limit connections wait), watcher_logbuf_size=KB (lines that "
+                       "wait for a watcher); for -Z ssl_chain_cert=FILE, ssl_key=FILE, "
+                       "ssl_ca_cert=FILE, ssl_verify_mode=0..3, ssl_ciphers=LIST, ssl_min_version=0..3, "
+                       "ssl_keyformat=1 or 2, ssl_session_cache");
   connections.add_flag(
       "-Z,--enable-ssl", o.tls,
       "Encrypt connections of TCP with TLS; notls: before an address of -l: but for that one; mtls: "
@@ -88,6 +87,7 @@ void declare(CLI::App& verb, serve_options& o) {
   commands.add_flag("-C,--disable-cas", o.no_versions,
                     "Show no versions of values; the command cas never stores");
   commands.add_flag("-F,--disable-flush-all", o.no_flush, "Refuse the command flush_all");
+  commands.add_flag("-W,--disable-watch", o.no_watch, "Refuse the command watch, which shows keys");
   commands.add("-D", o.prefix_end, "CHAR",
                "Count operations by the prefix of keys that ends with this; by default : if a client asks "
                "for stats detail");

@@ -30,6 +30,8 @@ struct serve_options {
   bool shuts_down = false;
   bool no_versions = false;
   bool no_flush = false;
+  bool no_watch = false;
+  std::size_t watcher_bytes = memcached::settings().watcher_bytes;
   std::string prefix_end;
   std::string protocol = "auto";
   bool daemon = false;

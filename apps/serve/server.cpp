@@ -165,6 +165,7 @@ struct connection {
   bool sends = false;    // waits until replies can be sent, and receives nothing
   bool ends = false;     // after the replies
   bool resumes = false;  // has commands to execute, and waits for its turn
+  bool watches = false;  // is one of its worker's watchers
   bool sent_large =
       false;  // its last value went into the cache without a copy, but for what came with the line
   std::atomic<std::uint32_t> last_second{0};
@@ -186,6 +187,9 @@ class worker {
     event_assign(
         &idle_timer_, base_.get(), -1, 0,
         [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->close_idle(); }, this);
+    event_assign(
+        &watch_timer_, base_.get(), -1, 0,
+        [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->send_lines(); }, this);
     thread_ = std::thread([this] { run(); });
   }
   worker(const worker&) = delete;
@@ -283,6 +287,7 @@ class worker {
   void close_connection(connection& c) {
     event_del(&c.ready);
     if (c.resumes) std::ranges::replace(resuming_, &c, static_cast<connection*>(nullptr));
+    if (c.watches) std::erase(watchers_, &c);
     c.tls.reset();
     close(c.descriptor);
     service_.buffered.fetch_sub(c.buffered, std::memory_order_relaxed);  // relaxed: a count
@@ -346,7 +351,7 @@ class worker {
       connection& c = *connections_[i];
       const std::uint32_t last = c.last_second.load(std::memory_order_relaxed);  // relaxed: this thread's own
       const std::uint32_t idle = now - std::min(now, last);
-      if (idle > longest) {
+      if (idle > longest && !c.watches) {
         counters_.add(counted::idle_kicks);
         close_connection(c);
       } else {
@@ -463,9 +468,39 @@ class worker {
       out_.trim();
     }
     if (next == session::step::close) return close_connection(c);
+    if (c.commands.watches() && !c.watches) begin_to_watch(c);
     if (next == session::step::receive || c.input.empty()) return read_on(c);
     counters_.add(counted::yields);
     resume_later(c);
+  }
+
+  void begin_to_watch(connection& c) {
+    watchers_.push_back(&c);
+    c.watches = true;
+    if (watchers_.size() == 1) wait_for_lines();
+  }
+  void wait_for_lines() {
+    constexpr std::uint64_t microseconds = 10'000;
+    const timeval wait = after(microseconds);
+    event_add(&watch_timer_, &wait);
+  }
+  /// To those that have been sent all lines before. What a slow one has no room for its log skips.
+  void send_lines() {
+    for (std::size_t i = watchers_.size(); i-- > 0;) {
+      connection& c = *watchers_[i];
+      if (c.sends) continue;
+      out_.clear();
+      c.commands.collect(out_);
+      if (out_.empty()) continue;
+      note_time(c);
+      if (!send_some(c, out_)) {
+        close_connection(c);
+      } else if (!out_.empty()) {
+        c.replies = std::exchange(out_, output());
+        if (may_buffer(c)) wait_to_send(c);
+      }
+    }
+    if (!watchers_.empty()) wait_for_lines();
   }
 
   void resume_later(connection& c) {
@@ -537,6 +572,8 @@ class worker {
   base_pointer base_;
   alarm_bell bell_;
   event idle_timer_{};
+  event watch_timer_{};
+  std::vector<connection*> watchers_;
   std::vector<connection*> resuming_;
   std::vector<connection*> resumed_;  // whose turn it is. Both have room for all connections
   std::atomic<bool> stops_{false};

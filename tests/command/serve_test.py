@@ -373,7 +373,7 @@ class Serve(Case):
         self.refused_each("serve", table={
             ("-U", "11211"): "UDP is not supported", ("-B", "http"): "ascii, binary or auto", ("-S",): "name the users", ("-S", "-Y", "x", "-B", "ascii"): "leave -B out", ("--enable-ssl",): "-Z: ", ("-l", "notls:127.0.0.1"): "servers with -Z", ("-o", "ssl_key=x"): "with -Z alone", ("-Y", "none"): "cannot be read", ("-Y", "/dev/null"): "cannot be read, or is empty",
             ("-e", "."): "-e ", ("-e", "/dev/null"): "no file", ("-k",): "locked memory", ("-r",): "ulimit -c", ("-X",): "cannot be disabled",
-            ("-W",): "no watch command", ("-N", "2"): "dealt to threads",
+            ("-o", "watcher_logbuf_size=x"): "number of kilobytes", ("-N", "2"): "dealt to threads",
             ("-o", "ext_path=/x:1G"): "ext_path", ("-o", "idle_timeout"): "number of seconds", ("-t", "0"): "-t is",
             ("-c", "0"): "-c is", ("-c", "-1"): "negative", ("-R", "0"): "-R is", ("-b", "0"): "-b is", ("-m", "0"): "-m is",
             ("-m", "x"): "not a whole number", ("-p", "70000"): "up to 65535", ("-I", "1000"): "1k to 128m",
@@ -655,6 +655,38 @@ class Serve(Case):
         client = self.client()
         self.assertIn("it is from 8 to 16", client.ask("cache_memlimit 17"))
         self.assertEqual(client.ask("cache_memlimit 8"), "OK")
+
+    def test_watchers(self) -> None:
+        server = self.start("-t", "2", "-o", "watcher_logbuf_size=8", "--idle-timeout", "1")
+        client = self.client()
+        watchers = [self.client() for _ in range(3)]
+        for watcher in watchers:
+            self.assertEqual(watcher.ask("watch fetchers mutations"), "OK")
+        client.ask("set k 0 0 2\r\nhi")
+        for watcher in watchers[:2]:
+            lines = watcher.replies.readline() + watcher.replies.readline()
+            self.assertRegex(lines.decode(), r"^ts=\d+\.\d+ gid=1 type=item_get key=k status=not_found clsid=1 cfd=\d+ size=0\n"
+                                             r"ts=\d+\.\d+ gid=2 type=item_store key=k status=stored cmd=set ttl=0 clsid=1 cfd=\d+ size=2\n$")
+        # One that leaves, and one that reads nothing: lines are skipped, and no client waits.
+        watchers[0].close()
+        key = "x" * 250
+        while int(client.stats()["log_watcher_skipped"]) < 10_000:
+            client.send(f"get {key}\r\n" * 1000 + "mn\r\n")
+            for line in iter(client.replies.readline, b"MN\r\n"):
+                self.assertEqual(line, b"END\r\n")
+        self.assertEqual(client.stats()["log_watchers"], "2")
+        time.sleep(2)  # idle, which a watcher is not
+        watchers[1].send("what a watcher sends is not read\r\n")
+        slow, seen = watchers[2].replies, 0
+        for line in iter(slow.readline, None):
+            if line.startswith(b"skipped="):
+                break
+            self.assertTrue(line.endswith(b"\n") and line.startswith(b"ts="), line)
+            seen += 1
+        self.assertGreater(seen, 10)
+        self.end(server)
+        self.start("-W")
+        self.assertEqual(self.client().ask("watch"), "CLIENT_ERROR watch commands not allowed")
 
     def test_clients_that_leave_in_the_middle(self) -> None:
         server = self.start("-t", "1")

@@ -6,15 +6,19 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <ranges>
+#include <regex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "espalier/measure/random.hpp"
@@ -343,10 +347,9 @@ const std::vector<exchange>& exchanges() {
       {"verbosity", "verbosity 1\nverbosity\nverbosity x\nverbosity 0 1 2\n",
        "OK\nCLIENT_ERROR bad command line format\nCLIENT_ERROR bad command line format\nOK\n"},
       {"version", "version\nversion noreply\n", "VERSION 1.6.45\nVERSION 1.6.45\n"},
-      {"refused_by_name", "slabs automove x\nwatch\nshutdown\n",
+      {"refused_by_name", "slabs automove x\nshutdown\n",
        "CLIENT_ERROR bad command line format\n"
-       "CLIENT_ERROR watch is not supported: there are no logs to watch\nSERVER_ERROR: shutdown not "
-       "enabled\n"},
+       "SERVER_ERROR: shutdown not enabled\n"},
       {"the_crawler",
        "lru_crawler metadump all\nlru_crawler mgdump hash\nlru_crawler metadump 2,63\n"
        "lru_crawler metadump 0\nlru_crawler metadump 1,64\nlru_crawler mgdump 1,x\nlru_crawler metadump\n"
@@ -1099,6 +1102,193 @@ TEST(protocol, a_limit_of_memory_changes) {
   c.shared.tick();
   EXPECT_LE(c.shared.cache().statistics().used_bytes, 8 * mebibyte);
   EXPECT_EQ(c.ask("set k 0 0 1\r\na\r\nget k\r\n"), "STORED\r\nVALUE k 0 1\r\na\r\nEND\r\n");
+}
+
+/// Lines of a log without what differs from one moment to the other.
+std::string timeless(const std::string& lines) {
+  return std::regex_replace(lines, std::regex("ts=[0-9]+\\.[0-9]+ "), "");
+}
+
+TEST(protocol, a_watcher_sees_each_event_of_its_kinds) {
+  conversation c;
+  session watching(c.shared, 7);
+  batch thread(c.shared);
+  output lines;
+  const auto seen = [&] {
+    watching.collect(lines);
+    return timeless(all_of(lines));
+  };
+  c.say("get before\r\n");
+  const std::string line = "watch fetchers mutations deletions\r\n";
+  EXPECT_EQ(watching.consume(line, lines, thread), line.size());
+  EXPECT_EQ(seen(), "OK\r\n");
+  EXPECT_TRUE(watching.watches());
+  EXPECT_THAT(c.ask("stats\r\n"), HasSubstr("STAT log_watchers 1\r\n"));
+  c.say(
+      "set a%b 1 60 3\r\nabc\r\nget a%b none\r\nadd a%b 0 0 1\r\nx\r\ncas a%b 0 0 1 0\r\nx\r\nms m 2 "
+      "Ma\r\nhi\r\n");
+  EXPECT_EQ(seen(),
+            "gid=1 type=item_get key=a%25b status=not_found clsid=1 cfd=-1 size=0\n"
+            "gid=2 type=item_store key=a%25b status=stored cmd=set ttl=60 clsid=1 cfd=-1 size=3\n"
+            "gid=3 type=item_get key=a%25b status=found clsid=1 cfd=-1 size=3\n"
+            "gid=4 type=item_get key=none status=not_found clsid=1 cfd=-1 size=0\n"
+            "gid=5 type=item_get key=a%25b status=found clsid=1 cfd=-1 size=3\n"
+            "gid=6 type=item_store key=a%25b status=not_stored cmd=add ttl=0 clsid=1 cfd=-1 size=1\n"
+            "gid=7 type=item_get key=a%25b status=found clsid=1 cfd=-1 size=3\n"
+            "gid=8 type=item_store key=a%25b status=exists cmd=cas ttl=0 clsid=1 cfd=-1 size=1\n");
+  c.replies.clear();
+  c.say("set big 0 0 70000\r\n" + std::string(70'000, 'x') +
+        "\r\ntouch a%b 0\r\nmd a%b I\r\nmd none\r\ndelete none\r\n"
+        "md a%b\r\nset d 0 0 1\r\nx\r\ndelete d\r\nversion\r\n");
+  EXPECT_THAT(
+      seen(),
+      testing::AllOf(
+          HasSubstr("type=item_store key=big status=too_large cmd=set ttl=0 clsid=1 cfd=-1 size=0\n"),
+          HasSubstr("type=item_get key=a%25b status=found clsid=1 cfd=-1 size=3\n"),
+          HasSubstr("type=deleted key=a%25b cmd=md clsid=1 size=3\n"),
+          HasSubstr("type=deleted key=d cmd=delete clsid=1 size=1\n"), Not(HasSubstr("deleted key=none"))));
+  EXPECT_EQ(seen(), "");
+  // What it says is not read any more.
+  EXPECT_EQ(watching.consume("get k\r\nquit\r\n", lines, thread), 13U);
+  EXPECT_EQ(seen(), "");
+}
+
+TEST(protocol, a_large_value_is_watched_too) {
+  choice with;
+  with.memory.largest_entry = mebibyte;
+  conversation c(with);
+  session watching(c.shared, 7);
+  batch thread(c.shared);
+  output lines;
+  watching.consume("watch fetchers mutations\r\n", lines, thread);
+  lines.clear();
+  c.say("set large 0 0 100000\r\n");
+  c.say(std::string(100'000, 'x') + "\r\n");
+  watching.collect(lines);
+  EXPECT_EQ(timeless(all_of(lines)),
+            "gid=1 type=item_get key=large status=not_found clsid=1 cfd=-1 size=0\n"
+            "gid=2 type=item_store key=large status=stored cmd=set ttl=0 clsid=1 cfd=-1 size=100000\n");
+}
+
+TEST(protocol, evictions_are_watched) {
+  choice with;
+  with.memory.memory_limit = byte_cache::smallest_limit;
+  with.memory.largest_entry = 10'000;
+  with.chosen.watcher_bytes = 10 * mebibyte;
+  conversation c(with);
+  const std::string value = " 0 60 2000 noreply\r\n" + std::string(2000, 'x') + "\r\n";
+  for (unsigned i = 0; i < 1000; ++i) c.say("set before" + std::to_string(i) + value);
+  std::optional<session> watching(std::in_place, c.shared, 7);
+  batch thread(c.shared);
+  output lines;
+  watching->consume("watch evictions\r\n", lines, thread);
+  lines.clear();
+  const auto before = c.shared.cache().statistics().evictions;
+  for (unsigned i = 0; i < 1000; ++i) c.say("set k" + std::to_string(i) + value);
+  watching->collect(lines);
+  const std::string seen = timeless(all_of(lines));
+  const auto evicted = c.shared.cache().statistics().evictions - before;
+  EXPECT_GT(evicted, 500U);
+  EXPECT_EQ(static_cast<std::uint64_t>(std::ranges::count(seen, '\n')), evicted);
+  EXPECT_THAT(
+      seen, testing::MatchesRegex(
+                "(gid=[0-9]+ type=eviction key=(k|before)[0-9]+ fetch=no ttl=60 la=0 clsid=1 size=2000\n)+"));
+  // Without it no line is made.
+  watching.reset();
+  EXPECT_TRUE(c.shared.watched().wanted().empty());
+  for (unsigned i = 0; i < 1000; ++i) c.say("set k" + std::to_string(i) + value);
+  EXPECT_EQ(c.shared.watched().count().sent, evicted);
+}
+
+TEST(protocol, a_slow_watcher_skips_lines_and_is_told_how_many) {
+  choice with;
+  with.chosen.watcher_bytes = 1000;
+  conversation c(with);
+  session slow(c.shared, 7);
+  session other(c.shared, 8);
+  batch thread(c.shared);
+  output lines;
+  slow.consume("watch fetchers\r\n", lines, thread);
+  other.consume("watch\r\n", lines, thread);
+  lines.clear();
+  for (unsigned i = 0; i < 100; ++i) {
+    c.say("get k\r\n");
+    other.collect(lines);
+  }
+  EXPECT_EQ(std::ranges::count(all_of(lines), '\n'), 100);
+  slow.collect(lines);
+  const std::string seen = all_of(lines);
+  EXPECT_LE(seen.size(), 1000U + 20U);
+  const auto there = std::ranges::count(seen, '\n') - 1;
+  EXPECT_GT(there, 5);
+  EXPECT_THAT(seen, testing::EndsWith("\nskipped=" + std::to_string(100 - there) + "\n"));
+  const std::string counted = c.ask("stats\r\n");
+  EXPECT_THAT(counted, HasSubstr("STAT log_watcher_skipped " + std::to_string(100 - there) + "\r\n"));
+  EXPECT_THAT(counted, HasSubstr("STAT log_watcher_sent " + std::to_string(100 + there) + "\r\n"));
+  c.say("get after\r\n");
+  slow.collect(lines);
+  EXPECT_EQ(timeless(all_of(lines)),
+            "gid=101 type=item_get key=after status=not_found clsid=1 cfd=-1 size=0\n");
+}
+
+TEST(protocol, what_can_be_watched) {
+  conversation c;
+  EXPECT_EQ(c.ask("watch fetchers nothing\r\nwatch connevents\r\nmn\r\n"),
+            "ERROR there are no nothing to watch\r\nERROR there are no connevents to watch\r\nMN\r\n");
+  std::vector<std::unique_ptr<session>> watching;
+  batch thread(c.shared);
+  for (unsigned i = 0; i <= watch_log::most_watchers; ++i) {
+    output replies;
+    watching.push_back(std::make_unique<session>(c.shared));
+    watching.back()->consume("watch mutations\r\n", replies, thread);
+    EXPECT_EQ(all_of(replies),
+              i < watch_log::most_watchers ? "OK\r\n" : "WATCHER_TOO_MANY log watcher limit reached\r\n");
+  }
+  watching.clear();
+  EXPECT_EQ(c.ask("watch mutations\r\nget k\r\n"), "OK\r\n") << "the rest is not read";
+  EXPECT_EQ(c.shared.watched().count().watchers, 1U);
+  choice without;
+  without.chosen.watches = false;
+  conversation d(without);
+  EXPECT_EQ(d.ask("watch\r\nget k\r\n"), "CLIENT_ERROR watch commands not allowed\r\nEND\r\n");
+}
+
+TEST(protocol, watchers_come_and_go_while_threads_are_watched) {
+  choice with;
+  with.memory.memory_limit = byte_cache::smallest_limit;
+  with.memory.largest_entry = 10'000;
+  with.chosen.watcher_bytes = 5000;
+  service shared(with.chosen, with.memory);
+  std::atomic<int> left{2};
+  const auto use = [&](unsigned thread) {
+    batch commands(shared);
+    session client(shared, static_cast<int>(thread));
+    output replies;
+    const std::string value = " 0 0 900\r\n" + std::string(900, 'x') + "\r\n";
+    for (unsigned i = 0; i < 3000; ++i) {
+      const std::string key = "k" + std::to_string(i * 7 % 2000);
+      client.consume("set " + key + value + "get " + key + "\r\n", replies, commands);
+      client.consume("delete " + key + "\r\n", replies, commands);
+      replies.clear();
+    }
+    left.fetch_sub(1, std::memory_order_relaxed);  // relaxed: when the watchers end does not matter
+  };
+  std::thread first(use, 1);
+  std::thread second(use, 2);
+  batch commands(shared);
+  while (left.load(std::memory_order_relaxed) != 0) {  // relaxed: as above
+    session watching(shared, 3);
+    output lines;
+    watching.consume("watch fetchers mutations evictions deletions\r\n", lines, commands);
+    for (unsigned i = 0; i < 10; ++i) watching.collect(lines);
+    const std::string seen = all_of(lines);
+    ASSERT_THAT(seen, testing::StartsWith("OK\r\n"));
+    ASSERT_THAT(seen, testing::EndsWith("\n"));
+  }
+  first.join();
+  second.join();
+  EXPECT_EQ(shared.watched().count().watchers, 0U);
+  EXPECT_TRUE(shared.watched().wanted().empty());
 }
 
 TEST(protocol, a_command_is_parsed_without_a_cache) {

@@ -29,6 +29,16 @@
 
 namespace espalier {
 
+/// Is told of entries that are evicted, while `wants_evictions` is set. evicted() runs while changes of other keys wait: it may not block,
+/// nor use the cache.
+struct eviction_observer {
+  std::atomic<bool> wants_evictions{false};
+  virtual void evicted(std::string_view key, const cache_entry& entry) noexcept = 0;
+
+ protected:
+  ~eviction_observer() = default;
+};
+
 struct cache_options {
   /// Bytes of everything: at least byte_cache::smallest_limit.
   std::size_t memory_limit = std::size_t{64} << 20U;
@@ -41,6 +51,8 @@ struct cache_options {
   /// Seconds, from the user, at least 1 and never back; null: sixteenths of a second since the cache was made, and one. The
   /// cache's own clock is good for eight years.
   const std::atomic<std::uint32_t>* clock = nullptr;
+  /// From the user, or null.
+  eviction_observer* observer = nullptr;
 };
 
 struct cache_statistics {

@@ -196,6 +196,10 @@ struct byte_cache::state {
     if (e.end() != cache_entry::never) add(evicted_with_end);
     const std::uint32_t second = now();
     evicted_idle.store(second - e.seen(second).accessed, std::memory_order_relaxed);  // relaxed: to show
+    // relaxed: a setting
+    if (options.observer != nullptr && options.observer->wants_evictions.load(std::memory_order_relaxed))
+        [[unlikely]]
+      options.observer->evicted(e.key(), e.seen(second));
     evicted.add(hash);
     unlink(e, f, hash, &guard);
   }

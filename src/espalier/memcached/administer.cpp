@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "espalier/memcached/execute.hpp"
 
@@ -12,10 +13,9 @@ struct refused_command {
   std::string_view name;
   std::string_view reply;
 };
-constexpr std::array<refused_command, 6> refused_commands{{
+constexpr std::array<refused_command, 5> refused_commands{{
     {"slabs", "CLIENT_ERROR slabs is not supported: memory is not divided by sizes"},
     {"lru", "CLIENT_ERROR lru is not supported: there is no LRU to tune"},
-    {"watch", "CLIENT_ERROR watch is not supported: there are no logs to watch"},
     {"extstore", "CLIENT_ERROR extstore is not supported: all entries are in memory"},
     {"misbehave", "CLIENT_ERROR misbehave is not supported: it tests memcached's sandbox"},
     {"debugitem", "CLIENT_ERROR debugitem is not supported: it tests memcached's reference counts"},
@@ -78,6 +78,7 @@ struct administration {
       return "OK";
     }
     if (first == "cache_memlimit") return limit_memory();
+    if (first == "watch") return watch();
     if (first == "refresh_certs") return reload();
     if (first == "shutdown") return shut_down();
     if (first == "debugtime" && server.chosen().test_clock) return set_clock();
@@ -146,6 +147,27 @@ struct administration {
     at.dumps_as = as_commands ? dump_format::commands : dump_format::properties;
     at.dump_place = 0;
     return {};
+  }
+
+  std::string_view watch() {
+    if (!server.chosen().watches) return "CLIENT_ERROR watch commands not allowed";
+    event_kinds kinds;
+    words line(given.line);
+    line.next();
+    for (std::string_view name = line.next(); !name.empty(); name = line.next()) {
+      constexpr std::array<std::pair<std::string_view, event>, 4> known{{{"fetchers", event::fetch},
+                                                                         {"mutations", event::mutation},
+                                                                         {"deletions", event::deletion},
+                                                                         {"evictions", event::eviction}}};
+      const auto* const found = std::ranges::find(known, name, [](const auto& one) { return one.first; });
+      if (found == known.end()) return write("ERROR there are no ", name, " to watch\r\n");
+      kinds.add(found->second);
+    }
+    at.watcher = server.watched().add(kinds.empty() ? event_kinds(event::fetch) : kinds);
+    if (at.watcher == nullptr) return "WATCHER_TOO_MANY log watcher limit reached";
+    at.unfinished = turn::rest::watch;
+    at.resume_at = given.size;
+    return "OK";
   }
 
   std::string_view limit_memory() {

@@ -27,16 +27,7 @@ void put_command(output& out, std::string_view key) {
 /// The key as in a URI, and memcached's names of properties. Only "\n" ends the line, as there.
 void put_properties(service& of, output& out, std::string_view key, const cache_entry& e) {
   std::array<char, 3 * byte_cache::largest_key> escaped;
-  std::size_t size = 0;
-  for (const char c : key) {
-    constexpr std::string_view digits = "0123456789ABCDEF";
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-                          c == '-' || c == '.' || c == '_' || c == '~';
-    if (!is_plain) escaped[size++] = '%';
-    if (!is_plain) escaped[size++] = digits[byte >> 4U];
-    escaped[size++] = is_plain ? c : digits[byte & 15U];
-  }
+  const std::size_t size = static_cast<std::size_t>(put_escaped(escaped.data(), key) - escaped.data());
   out << "key=" << std::string_view(escaped.data(), size) << " exp=";
   if (e.expires == cache_entry::never)
     out << "-1";

@@ -20,6 +20,14 @@ bool wins(const command& c, const cache_entry& e) noexcept {
   return e.stale;
 }
 
+/// Whether a command looks at entries by their keys.
+bool names_entries(const command& c) noexcept {
+  using enum binary_verb;
+  if (c.key.empty() || c.what == verb::refused || c.what == verb::other) return false;
+  return c.what != verb::binary ||
+         (c.request != refused && c.request != stat && c.request != log_in && c.request != log_in_step);
+}
+
 }  // namespace
 
 // Execution begins here, and so do the commands that find an entry: get, gets, gat, gats, touch, mg and me.
@@ -61,6 +69,22 @@ void executor::run(const command& c, const std::vector<std::string_view>& keys, 
     case verb::hang_up:
       turn_.next = step::close;
   }
+}
+
+void executor::observe(const command& c, const std::vector<std::string_view>& keys) {
+  const event_kinds wanted = service_.watched().wanted();
+  if (wanted.has(event::command) && service_.log) service_.log(turn_.session, c.line);
+  if (!wanted.has(event::fetch) || !names_entries(c)) return;
+  if (c.keys == 0) return observe_fetch(key_of(c));
+  for (const std::string_view key : std::span(keys).subspan(c.first_key, c.keys))
+    observe_fetch(byte_cache::hashed(key));
+}
+
+void executor::observe_fetch(const byte_cache::hashed_key& key) {
+  std::size_t bytes = 0;
+  const bool found =
+      cache_.get(key, [&bytes](const cache_entry& e) { bytes = e.value.size(); }, byte_cache::access::peek);
+  service_.watched().fetched({key.key, turn_.session, bytes}, found);
 }
 
 /// False: the look-up has ended with an error.
@@ -286,6 +310,7 @@ void executor::refuse(const command& c) {
 
 void executor::drop_refused(const command& c) {
   if (c.counts_size) counters_.add(counted::too_large);
+  if (c.counts_size && service_.watched().wanted().has(event::mutation)) observe_store(c, "too_large", 0);
   if (c.drops_old) drop(c);
 }
 

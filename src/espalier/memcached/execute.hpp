@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -44,11 +45,21 @@ enum class dump_format : std::uint8_t { properties, commands };  ///< lines of m
 
 /// What a session keeps from one turn to the next for its commands.
 struct turn {
+  explicit turn(int number) noexcept : session(number) {}
+
+  int session;  // its number, in logs
   step next = step::receive;
   byte_cache::incoming value;  // of a store whose line is known
   /// What comes before the next command: of a new connection the byte that shows its protocol, and its user; or the rest of a
   /// reply, which is written after its beginning was sent.
-  enum class rest : std::uint8_t { none, protocol, user, look_up, dump } unfinished = rest::protocol;
+  enum class rest : std::uint8_t {
+    none,
+    protocol,
+    user,
+    look_up,
+    dump,
+    watch,  ///< for ever
+  } unfinished = rest::protocol;
   bool is_binary = false;
   bool asks_for_user = false;  // binary: until it has logged in
   std::size_t resume_at = 0;   // where the input has the rest of its command
@@ -57,6 +68,7 @@ struct turn {
   std::uint32_t end = 0;
   dump_format dumps_as = dump_format::properties;
   std::size_t dump_place = 0;
+  std::unique_ptr<memcached::watcher> watcher;
 };
 
 /// Executes the commands of one session in one turn.
@@ -70,6 +82,8 @@ class executor {
 
   /// `keys` are those of a command with several, in the input.
   void run(const command& c, const std::vector<std::string_view>& keys, std::string_view input);
+  /// Logs a command that is about to run, and the fetches of it. Where something is wanted of it: service::wanted().
+  void observe(const command& c, const std::vector<std::string_view>& keys);
   /// The rest of an unfinished reply, or more of it. Returns the bytes of the input that were used.
   std::size_t go_on(std::string_view input, std::vector<std::string_view>& keys);
   /// Replies to a store that has no room for its value, of which the rest is skipped.
@@ -107,6 +121,7 @@ class executor {
   }
 
   // execute.cpp
+  void observe_fetch(const byte_cache::hashed_key& key);
   void refuse(const command& c);
   void drop_refused(const command& c);
   char* put_flags(char* at, const command& c, std::uint64_t which, const cache_entry& e,
@@ -137,6 +152,7 @@ class executor {
   // store.cpp
   cache_change decide_store(const command& c, const cache_entry* now, store_result& r) const noexcept;
   store_result store(const command& c);
+  void observe_store(const command& c, std::string_view status, std::size_t value_bytes);
   void classic_store(const command& c);
   void meta_store(const command& c);
   stored no_room(const command& c);
@@ -186,6 +202,20 @@ inline char* put(char* at, std::string_view text) noexcept {
   return at + text.size();
 }
 inline char* put(char* at, std::uint64_t number) noexcept { return std::to_chars(at, at + 20, number).ptr; }
+
+/// As in a URI.
+inline char* put_escaped(char* at, std::string_view text) noexcept {
+  for (const char c : text) {
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                          c == '-' || c == '.' || c == '_' || c == '~';
+    if (!is_plain) *at++ = '%';
+    if (!is_plain) *at++ = digits[byte >> 4U];
+    *at++ = is_plain ? c : digits[byte & 15U];
+  }
+  return at;
+}
 
 /// As the cache's change, where decide amends. Where memory is full, an entry without an end has no room for one: if it would
 /// have ended at once it is erased, else it stays as it was.

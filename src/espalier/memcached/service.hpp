@@ -16,23 +16,27 @@
 #include "espalier/memcached/settings.hpp"
 #include "espalier/memcached/statistics.hpp"
 #include "espalier/memcached/users.hpp"
+#include "espalier/memcached/watch.hpp"
 
 namespace espalier::memcached {
 
 /// What all sessions share: the cache, its clock, the settings, and what is counted. Any thread may call anything.
 class service {
  public:
-  /// Throws as the constructor of byte_cache. The clock that `options` name is replaced.
+  /// Throws as the constructor of byte_cache. The clock and the observer that `options` name are replaced.
   service(settings chosen, cache_options options)
       : settings_(std::move(chosen)),
-        cache_(with_clock(options)),
-        verbosity_(settings_.verbosity),
-        detail_(settings_.detail) {}
+        log_(clock_, settings_.watcher_bytes),
+        cache_(completed(options)),
+        detail_(settings_.detail) {
+    set_verbosity(settings_.verbosity);
+  }
 
   [[nodiscard]] const settings& chosen() const noexcept { return settings_; }
   [[nodiscard]] byte_cache& cache() noexcept { return cache_; }
   [[nodiscard]] second_clock& clock() noexcept { return clock_; }
   [[nodiscard]] statistics& stats() noexcept { return statistics_; }
+  [[nodiscard]] watch_log& watched() noexcept { return log_; }
 
   /// Advances the clock, and does what is due. Returns the microseconds until the next second begins, when the transport
   /// calls it again.
@@ -67,7 +71,10 @@ class service {
   [[nodiscard]] unsigned verbosity() const noexcept {
     return verbosity_.load(std::memory_order_relaxed);  // relaxed: a setting
   }
-  void set_verbosity(unsigned level) noexcept { verbosity_.store(level, std::memory_order_relaxed); }
+  void set_verbosity(unsigned level) {
+    verbosity_.store(level, std::memory_order_relaxed);
+    log_.want_commands(level > 1);
+  }
   [[nodiscard]] bool detail() const noexcept {
     return detail_.load(std::memory_order_relaxed);  // relaxed: a setting
   }
@@ -108,16 +115,18 @@ class service {
     } catch (const std::bad_alloc&) {  // the next second goes on
     }
   }
-  [[nodiscard]] cache_options with_clock(cache_options options) const noexcept {
+  [[nodiscard]] cache_options completed(cache_options options) noexcept {
     options.clock = &clock_.seconds();
+    options.observer = &log_;
     return options;
   }
 
   settings settings_;
   second_clock clock_;
+  watch_log log_;
   byte_cache cache_;
   statistics statistics_{cache_};
-  std::atomic<unsigned> verbosity_;
+  std::atomic<unsigned> verbosity_{0};
   std::atomic<bool> detail_;
   std::atomic<std::uint32_t> flush_due_{0};  // 0: none is
   std::atomic<bool> asks_for_user_{false};

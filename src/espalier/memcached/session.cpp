@@ -13,11 +13,12 @@ void batch::forget_keys() {
 }
 
 /// The one command of a store whose value has a place of its own.
-const command& session::parse_store(std::string_view line, batch& with, incomplete_command whole) {
+const command& session::parse_store(std::string_view line, executor& run, batch& with,
+                                    incomplete_command whole) {
   command& c = with.commands_[0];
   static_cast<void>(parse_commands(line, {&c, 1}, context(), with.keys_, whole));
   c.hash = byte_cache::hashed(c.key).hash;
-  if (service_.verbosity() > 1 && service_.log) service_.log(number_, c.line);
+  if (!service_.watched().wanted().empty()) run.observe(c, with.keys_);
   return c;
 }
 
@@ -30,6 +31,7 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
   executor run(service_, with.counters_, out, turn_);
   if (turn_.unfinished != turn::rest::none) {
     with.forget_keys();
+    if (turn_.unfinished == turn::rest::watch) return input.size();
     if (turn_.unfinished == turn::rest::protocol) {
       if (input.empty()) return used;
       choose_protocol(input);
@@ -86,7 +88,8 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
     }
     for (std::size_t i = 0; i < count; ++i) {
       const command& c = commands[i];
-      if (service_.verbosity() > 1 && service_.log) service_.log(number_, c.line);
+      if (!service_.watched().wanted().empty()) [[unlikely]]
+        run.observe(c, with.keys_);
       run.run(c, with.keys_, input.substr(used));
       --most;
       if (turn_.unfinished != turn::rest::none) {
@@ -187,7 +190,7 @@ std::size_t session::begin_value(std::string_view input, const incomplete_comman
     return first.line_bytes + go_on_with_value(input.substr(first.line_bytes), run, with);
   }
   // The value is not read.
-  run.refuse_value(parse_store(input.substr(0, first.line_bytes), with, {.value = input.data()}));
+  run.refuse_value(parse_store(input.substr(0, first.line_bytes), run, with, {.value = input.data()}));
   skipped_ = first.wanted - input.size();
   return input.size();
 }
@@ -200,8 +203,8 @@ std::size_t session::go_on_with_value(std::string_view input, executor& run, bat
   received(more);
   if (value_received_ < turn_.value.size() || input.size() - more < end.size()) return more;
   const bool ends_well = input.substr(more, end.size()) == end;
-  run.run(parse_store(line_, with, {.value = turn_.value.value(), .value_ends_well = ends_well}), with.keys_,
-          line_);
+  run.run(parse_store(line_, run, with, {.value = turn_.value.value(), .value_ends_well = ends_well}),
+          with.keys_, line_);
   turn_.value = {};
   std::string().swap(line_);
   return more + end.size();

@@ -54,7 +54,7 @@ class session {
   using step = memcached::step;
 
   /// `number` is what the log shows. The session may not outlive the service.
-  explicit session(service& of, int number = -1) noexcept : service_(of), number_(number) {}
+  explicit session(service& of, int number = -1) noexcept : service_(of), turn_(number) {}
 
   /// Executes commands at the beginning of the input, at most `most`, and appends their replies in order. Returns the
   /// number of bytes that it has used. The replies do not depend on how the input is cut. A command takes amortised constant
@@ -64,6 +64,13 @@ class session {
   [[nodiscard]] step next() const noexcept { return turn_.next; }
   /// consume() ignores input that is shorter than this.
   [[nodiscard]] std::size_t wanted() const noexcept { return wanted_; }
+
+  /// Whether its client watches: the caller calls collect() from time to time, whose lines come without input.
+  [[nodiscard]] bool watches() const noexcept { return turn_.watcher != nullptr; }
+  /// Appends the lines that have come since the last call.
+  void collect(output& out) {
+    if (watches()) turn_.watcher->collect(out);
+  }
 
   /// Where the next bytes of a large value belong: in the cache, without a copy. They may be passed to consume() too. Empty: all
   /// input is for consume().
@@ -78,13 +85,12 @@ class session {
   [[nodiscard]] parse_context context() const noexcept;
   void choose_protocol(std::string_view input) noexcept;
   std::size_t log_in(std::string_view input, output& out, counters& by);
-  const command& parse_store(std::string_view line, batch& with, incomplete_command whole);
+  const command& parse_store(std::string_view line, executor& run, batch& with, incomplete_command whole);
   std::size_t begin_value(std::string_view input, const incomplete_command& first, executor& run,
                           batch& with);
   std::size_t go_on_with_value(std::string_view input, executor& run, batch& with);
 
   service& service_;
-  int number_;
   turn turn_;
   std::size_t wanted_ = 1;
   std::size_t scanned_ = 0;  // bytes of the input that have no end of line

@@ -52,6 +52,8 @@ struct settings {
   std::string auth_file;  ///< shown; the users are the service's. Empty: any connection may give commands
   bool versions = true;   ///< of values, which gets shows and cas compares
   bool flushes = true;
+  bool watches = true;
+  std::size_t watcher_bytes = std::size_t{256} << 10U;  ///< of lines that wait for a watcher
   bool shuts_down = false;
   bool test_clock = false;
   bool detail = false;

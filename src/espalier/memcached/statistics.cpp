@@ -167,6 +167,10 @@ void show_general(service& of, output& out) {
   row("lru_crawler_starts", row.cached.walks);
   row("direct_reclaims", row.cached.evicting);
   row("malloc_fails", counted::lacking_memory);
+  const watch_log::counts watched = of.watched().count();
+  row("log_watchers", watched.watchers);
+  row("log_watcher_skipped", watched.skipped);
+  row("log_watcher_sent", watched.sent);
   row("used_bytes", row.cached.used_bytes);
   row("survivors_copied", row.cached.copied);
   row("espalier", of.chosen().version);
@@ -202,6 +206,7 @@ void show_settings(service& of, output& out) {
   row("item_size_max", of.cache().options().largest_entry);
   row("maxconns_fast", yes_or_no(t.rejects_at_limit));
   row("flush_enabled", yes_or_no(s.flushes));
+  row("watch_enabled", yes_or_no(s.watches));
   row("hash_algorithm", "xxh3");
   row("idle_timeout", t.idle_timeout);
   row("client_flags_size", sizeof(cache_entry::flags));

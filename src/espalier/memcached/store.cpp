@@ -110,7 +110,18 @@ executor::store_result executor::store(const command& c) {
   if (changed.outcome == cache_outcome::too_large) r.is = stored::not_stored;
   if (changed.outcome == cache_outcome::out_of_memory) r.is = no_room(c);
   if (r.is == stored::done) r.version = changed.version;
+  if (service_.watched().wanted().has(event::mutation)) [[unlikely]] {
+    static constexpr std::array<std::string_view, 5> statuses{"stored", "exists", "not_found", "not_stored",
+                                                              "no_memory"};
+    observe_store(c, statuses[static_cast<std::size_t>(r.is)], r.size);
+  }
   return r;
+}
+
+void executor::observe_store(const command& c, std::string_view status, std::size_t value_bytes) {
+  static constexpr std::array<std::string_view, 6> names{"set", "add", "replace", "append", "prepend", "cas"};
+  service_.watched().stored({c.key, turn_.session, value_bytes}, status,
+                            names[static_cast<std::size_t>(c.mode)], c.end);
 }
 
 executor::stored executor::no_room(const command& c) {
@@ -183,6 +194,7 @@ void executor::calculate(const command& c) {
 /// A store that has no room for its value, of which the rest is skipped.
 void executor::refuse_value(const command& c) {
   static_cast<void>(no_room(c));
+  if (service_.watched().wanted().has(event::mutation)) observe_store(c, "no_memory", 0);
   if (c.what == verb::binary)
     reply_binary(c, binary_status::no_memory);
   else if (c.what == verb::meta_store)
@@ -192,11 +204,18 @@ void executor::refuse_value(const command& c) {
 }
 
 void executor::erase(const command& c) {
+  std::size_t bytes = 0;
   const cache_changed changed = cache_.change(
       key_of(c),
-      [](const cache_entry* now) { return cache_change{.what = now == nullptr ? kind::keep : kind::erase}; },
+      [&bytes](const cache_entry* now) {
+        if (now == nullptr) return cache_change{};
+        bytes = now->value.size();
+        return cache_change{.what = kind::erase};
+      },
       fill_nothing);
   const bool hit = changed.what == kind::erase;
+  if (hit && service_.watched().wanted().has(event::deletion))
+    service_.watched().erased({c.key, turn_.session, bytes}, "delete");
   counters_.add(hit ? counted::delete_hits : counted::delete_misses);
   if (service_.detail()) count_prefix(c.key, statistics::prefix_count::erase);
   reply(c, hit ? "DELETED" : "NOT_FOUND");
@@ -206,12 +225,14 @@ void executor::erase(const command& c) {
 executor::erased executor::erase_by(const command& c) {
   bool found = false;
   bool mismatch = false;
+  std::size_t bytes = 0;
   const cache_changed changed = cache_.change(
       key_of(c),
       [&](const cache_entry* now) {
         found = now != nullptr;
         mismatch = found && c.has('C') && !matches(*now, c.version);
         if (!found || mismatch) return cache_change{};
+        bytes = now->value.size();
         const bool invalidates = c.has('I');
         if (!c.has('x') && !invalidates) return cache_change{.what = kind::erase};
         cache_change made{kind::store, 0, c.flags, c.end, c.new_version, invalidates};
@@ -231,6 +252,8 @@ executor::erased executor::erase_by(const command& c) {
     counters_.add(counted::delete_misses);
   else if (!c.has('I'))
     counters_.add(counted::delete_hits);
+  if (found && !mismatch && !c.has('I') && !c.has('x') && service_.watched().wanted().has(event::deletion))
+    service_.watched().erased({c.key, turn_.session, bytes}, c.what == verb::binary ? "delete" : "md");
   return !found ? erased::not_found : mismatch ? erased::exists : erased::done;
 }
 
