@@ -11,7 +11,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-FOLDER = pathlib.Path(sys.argv.pop(1))
+FOLDER = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path[:0] = [str(ROOT / "tests/report"), str(ROOT / "tools")]
 
 import browser_test  # noqa: E402
@@ -24,7 +24,8 @@ class Site(unittest.TestCase):
         FOLDER.mkdir(parents=True, exist_ok=True)
         study = FOLDER / "a-study"
         study.mkdir(exist_ok=True)
-        (study / "index.html").write_text("<!DOCTYPE html><title>A study</title><p>Its figures.")
+        (study / "index.html").write_text('<!DOCTYPE html><meta name="viewport" content="width=device-width">'
+                                          "<title>A study</title><p>Its figures.")
         (study / "study.json").write_text(json.dumps(
             {"study": {"claims": [{"verdict": "agrees"}, {"verdict": "agrees"}, {"verdict": "differs"}]}}))
         done = subprocess.run([sys.executable, ROOT / "tools/make_site.py", "--out", FOLDER, "--studies", study],
