@@ -4,6 +4,7 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -65,6 +67,16 @@ const variant variants[] = {{"skip_list", rdb::BytewiseComparator(), true},
                             {"bytes_reversed", rdb::ReverseBytewiseComparator()},
                             {"by_length", order_by_length()}};
 
+class append final : public rdb::AssociativeMergeOperator {
+ public:
+  [[nodiscard]] const char* Name() const override { return "append"; }
+  bool Merge(const rdb::Slice&, const rdb::Slice* before, const rdb::Slice& more, std::string* merged,
+             rdb::Logger*) const override {
+    *merged = (before != nullptr ? before->ToString() : "") + more.ToString();
+    return true;
+  }
+};
+
 /// A database in memory.
 class database {
  public:
@@ -73,6 +85,7 @@ class database {
     options.env = env_.get();
     options.comparator = v.order;
     options.allow_concurrent_memtable_write = true;
+    options.merge_operator = std::make_shared<append>();
     if (v.is_skip_list)
       options.memtable_factory = std::make_shared<rdb::SkipListFactory>();
     else
@@ -107,6 +120,7 @@ std::string key_of(std::mt19937_64& random, unsigned most) {
   std::string key = n % 3 == 0   ? ""
                     : n % 3 == 1 ? "a long beginning that keys share/"
                                  : std::string("\0\0", 2);
+  if (n % 10 == 0) key.append(150, 'l');
   for (std::uint64_t rest = n; rest != 0; rest /= 7) key.push_back("\0ab\xffz0\x80"[rest % 7]);
   return key;
 }
@@ -208,6 +222,10 @@ TEST_P(memtable, does_what_a_map_does) {
           now[key] = "last";
           break;
         }
+        case 6:
+          ASSERT_TRUE(db->Merge({}, key, "+" + std::to_string(n % 10)).ok());
+          now[key] += "+" + std::to_string(n % 10);
+          break;
         case 4:
           if (random() % 100 == 0) {
             if (snapshots.size() == 3) {
@@ -375,24 +393,151 @@ TEST(memtable_factory_death, refuses_another_order_than_its_own) {
 
 class order_of_entries final : public rdb::MemTableRep::KeyComparator {
  public:
+  explicit order_of_entries(const rdb::Comparator* order = rdb::BytewiseComparator()) : order_(order) {}
   int operator()(const char* a, const char* b) const override { return (*this)(a, decode_key(b)); }
   int operator()(const char* a, const rdb::Slice& b) const override {
     const auto left = espalier::memtable::place::of_entry(a);
     const auto right = espalier::memtable::place::of_internal_key({b.data(), b.size()});
-    if (const int keys = left.user_key.compare(right.user_key); keys != 0) return keys;
+    const int keys = order_->Compare({left.user_key.data(), left.user_key.size()},
+                                     {right.user_key.data(), right.user_key.size()});
+    if (keys != 0) return keys;
     return left.stamp == right.stamp ? 0 : left.stamp > right.stamp ? -1 : 1;
   }
+
+ private:
+  const rdb::Comparator* order_;
 };
 
 std::string entry_of(std::string_view key, std::uint64_t stamp) {
-  std::string entry(1, static_cast<char>(key.size() + sizeof(stamp)));
+  const std::size_t length = key.size() + sizeof(stamp);
+  std::string entry;
+  if (length >= 0x80) entry.push_back(static_cast<char>((length & 0x7fU) | 0x80U));
+  entry.push_back(static_cast<char>(length >= 0x80 ? length >> 7U : length));
   entry += key;
   entry.append(reinterpret_cast<const char*>(&stamp), sizeof(stamp));
   return entry;
 }
+rdb::Slice internal_key(const std::string& entry) {
+  const std::size_t head = static_cast<unsigned char>(entry[0]) >= 0x80 ? 2 : 1;
+  return {entry.data() + head, entry.size() - head};
+}
+
+}  // namespace
+
+namespace rocksdb {
+/// RocksDB's class, whose header is not public.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  virtual char* Allocate(std::size_t bytes) = 0;
+  virtual char* AllocateAligned(std::size_t bytes, std::size_t huge_page_size = 0, Logger* = nullptr) = 0;
+  [[nodiscard]] virtual std::size_t BlockSize() const = 0;
+};
+}  // namespace rocksdb
+
+namespace {
+
+class blocks final : public rdb::Allocator {
+ public:
+  char* Allocate(std::size_t bytes) override { return all_.emplace_back(new char[bytes]).get(); }
+  char* AllocateAligned(std::size_t bytes, std::size_t, rdb::Logger*) override { return Allocate(bytes); }
+  [[nodiscard]] std::size_t BlockSize() const override { return 4096; }
+
+ private:
+  std::deque<std::unique_ptr<char[]>> all_;
+};
+
+/// Entries, and what a memtable made of them must show. Most searches are for what is not there.
+class memtable_rep : public testing::TestWithParam<variant> {
+ protected:
+  struct before {
+    const rdb::MemTableRep::KeyComparator* order;
+    bool operator()(const std::string& a, const std::string& b) const {
+      return (*order)(a.data(), b.data()) < 0;
+    }
+  };
+  using entries = std::set<std::string, before>;
+
+  static std::string some_entry(std::mt19937_64& random) {
+    return entry_of(key_of(random, 120), random() % 40 * 2);
+  }
+  static bool insert(rdb::MemTableRep& rep, const std::string& entry, bool concurrently) {
+    char* memory = nullptr;
+    const rdb::KeyHandle handle = rep.Allocate(entry.size(), &memory);
+    std::copy(entry.begin(), entry.end(), memory);
+    return concurrently ? rep.InsertKeyConcurrently(handle) : rep.InsertKey(handle);
+  }
+  static void expect_at(const rdb::MemTableRep::Iterator& i, const entries& all, entries::const_iterator at) {
+    ASSERT_EQ(i.Valid(), at != all.end());
+    if (i.Valid()) {
+      ASSERT_EQ(std::string(i.key(), at->size()), *at);
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(of, memtable_rep, testing::ValuesIn(variants + 1, std::end(variants)),
+                         [](const auto& v) { return std::string(v.param.name); });
+
+TEST_P(memtable_rep, does_what_a_set_of_entries_does) {
+  const order_of_entries order(GetParam().order);
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    std::mt19937_64 random(seed);
+    blocks memory;
+    espalier::memtable_factory factory(GetParam().order);
+    const std::unique_ptr<rdb::MemTableRep> rep(factory.CreateMemTableRep(order, &memory, nullptr, nullptr));
+    entries all(before{&order});
+    for (unsigned n = 0; n < 1500; ++n) {
+      const std::string entry = some_entry(random);
+      ASSERT_EQ(insert(*rep, entry, random() % 2 == 0), all.insert(entry).second);
+      ASSERT_TRUE(rep->Contains(entry.data()));
+      const std::string other = some_entry(random);
+      ASSERT_EQ(rep->Contains(other.data()), all.contains(other));
+      if (n % 20 != 0) continue;
+      const std::unique_ptr<rdb::MemTableRep::Iterator> i(rep->GetIterator());
+      ASSERT_FALSE(i->Valid());
+      auto at = all.end();
+      for (unsigned step = 0; step < 150; ++step) {
+        const std::string to =
+            random() % 3 == 0 ? some_entry(random) : entry_of(key_of(random, 200), random() % 90);
+        const char* const encoded = random() % 2 == 0 ? to.data() : nullptr;
+        switch (random() % 16) {
+          case 0:
+            i->SeekToFirst();
+            at = all.begin();
+            break;
+          case 1:
+            i->SeekToLast();
+            at = std::prev(all.end());
+            break;
+          case 2:
+          case 3:
+            i->Seek(internal_key(to), encoded);
+            at = all.lower_bound(to);
+            break;
+          case 4:
+          case 5:
+            i->SeekForPrev(internal_key(to), encoded);
+            at = all.upper_bound(to);
+            at = at == all.begin() ? all.end() : std::prev(at);
+            break;
+          default:
+            if (at == all.end()) break;
+            if (random() % 4 != 0) {
+              i->Next();
+              ++at;
+            } else {
+              i->Prev();
+              at = at == all.begin() ? all.end() : std::prev(at);
+            }
+        }
+        expect_at(*i, all, at);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
 
 // RocksDB destroys an iterator that it has given an arena, and does not delete it.
-TEST(memtable_rep, uses_the_memory_of_iterators_again) {
+TEST(memtable_iterators, uses_the_memory_of_iterators_again) {
   const order_of_entries order;
   espalier::memtable_factory factory;
   const std::unique_ptr<rdb::MemTableRep> rep(factory.CreateMemTableRep(order, nullptr, nullptr, nullptr));

@@ -247,7 +247,9 @@ class Tables(unittest.TestCase):
         self.run_all("SAVEPOINT s; INSERT INTO a VALUES (1, 'a'); SAVEPOINT r; INSERT INTO a VALUES (2, 'a')")
         self.run_all("UPDATE b SET value = 'b'; ROLLBACK TO r")
         self.assertEqual(self.rows("SELECT * FROM b"), [(1, "a")])
-        self.db.execute("RELEASE s")
+        self.run_all("RELEASE s; BEGIN; SAVEPOINT s; INSERT INTO a VALUES (2, 'a'); INSERT INTO b VALUES (3, 'b'); ROLLBACK TO s")
+        self.assertEqual(self.rows("SELECT * FROM b"), [(1, "a")])
+        self.db.execute("COMMIT")
         # Its connection has them as long as it has one of the tables.
         self.db.execute("DROP TABLE a")
         self.assertEqual(self.rows("SELECT * FROM b"), [(1, "a")])
@@ -302,6 +304,8 @@ class Tables(unittest.TestCase):
             ("n", "'twelve'", "is an integer"),
             ("n", "1.5", "is an integer"),
             ("n", "9.3e18", "is an integer"),
+            ("n", "9223372036854775808", "is an integer"),
+            ("n", "'9223372036854775808'", "is an integer"),
             ("n", "NULL", "may not be NULL"),
             ("s", "x'00'", "is a text"),
             ("s", "NULL", "may not be NULL"),

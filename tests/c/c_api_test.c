@@ -163,6 +163,95 @@ static void numbers(void) {
   espalier_map_u64_u64_free(map);
 }
 
+/* Batches that are longer than what the library does at once. */
+static void long_batches(void) {
+  enum { many = 1000, distinct = 700 };
+  uint64_t keys[many];
+  uint64_t values[many];
+  espalier_status each[many];
+  for (uint64_t i = 0; i != many; ++i) {
+    keys[i] = i % distinct * 2;
+    values[i] = i;
+  }
+  espalier_map_u64_u64 *const map = espalier_map_u64_u64_new();
+  size_t count = 0;
+  IS(ESPALIER_OK, espalier_map_u64_u64_insert_batch(map, keys, values, many, &count));
+  CHECK(count == distinct && espalier_map_u64_u64_size(map) == distinct);
+  for (uint64_t i = 0; i != many; ++i) {
+    keys[i] = i;
+    values[i] = 5;
+  }
+  IS(ESPALIER_OK, espalier_map_u64_u64_find_batch(map, keys, many, values, each));
+  for (uint64_t i = 0; i != many; ++i) {
+    CHECK(each[i] == (i % 2 == 0 ? ESPALIER_OK : ESPALIER_ABSENT));
+    CHECK(values[i] == (i % 2 == 0 ? i / 2 : 5));
+  }
+  IS(ESPALIER_OK, espalier_map_u64_u64_erase_batch(map, keys, many, &count));
+  CHECK(count == many / 2 && espalier_map_u64_u64_size(map) == distinct - many / 2);
+  espalier_map_u64_u64_free(map);
+}
+
+/* A map that a scan changes, through the callback. */
+struct changed_map {
+  espalier_map_u64_u64 *map;
+  uint64_t visited;
+};
+static int move_away(void *context, uint64_t key, uint64_t value) {
+  struct changed_map *const c = context;
+  IS(ESPALIER_OK, espalier_map_u64_u64_erase(c->map, key));
+  IS(ESPALIER_OK, espalier_map_u64_u64_insert(c->map, key + 10000, value));
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_scan(c->map, &key, &key, move_away, c));
+  ++c->visited;
+  return 0;
+}
+static void changes_within(void) {
+  struct changed_map c = {espalier_map_u64_u64_new(), 0};
+  for (uint64_t key = 0; key != 2000; ++key) IS(ESPALIER_OK, espalier_map_u64_u64_insert(c.map, key, key));
+  const uint64_t to = 10000;
+  IS(ESPALIER_OK, espalier_map_u64_u64_scan(c.map, NULL, &to, move_away, &c));
+  CHECK(c.visited == 2000 && espalier_map_u64_u64_size(c.map) == 2000);
+  /* A cursor has its entry also when that is erased. */
+  espalier_map_u64_u64_cursor *const at = espalier_map_u64_u64_cursor_new(c.map);
+  uint64_t key = 0;
+  uint64_t value = 0;
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_first(at));
+  IS(ESPALIER_OK, espalier_map_u64_u64_erase(c.map, 10000));
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_entry(at, &key, &value));
+  CHECK(key == 10000 && value == 0);
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_next(at));
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_entry(at, &key, NULL));
+  CHECK(key == 10001);
+  IS(ESPALIER_OK, espalier_map_u64_u64_cursor_last(at));
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_cursor_next(at));
+  IS(ESPALIER_ABSENT, espalier_map_u64_u64_cursor_entry(at, &key, NULL));
+  espalier_map_u64_u64_cursor_free(at);
+  espalier_map_u64_u64_free(c.map);
+}
+
+static void long_strings(void) {
+  enum { longest = 1 << 18 };
+  char *const all = malloc(longest);
+  char *const room = malloc(longest);
+  memset(all, 'k', longest);
+  espalier_map_bytes_bytes *const map = espalier_map_bytes_bytes_new();
+  for (size_t size = 1; size <= longest; size *= 2) {
+    const espalier_bytes key = {all, size};
+    IS(ESPALIER_OK, espalier_map_bytes_bytes_insert(map, key, key));
+  }
+  for (size_t size = 1; size <= longest; size *= 2) {
+    const espalier_bytes key = {all, size};
+    const espalier_bytes absent = {all, size + size / 4};
+    espalier_buffer out = {room, longest, 0};
+    IS(ESPALIER_OK, espalier_map_bytes_bytes_find(map, key, &out));
+    CHECK(out.size == size && memcmp(room, all, size) == 0);
+    if (size > 3 && size != longest) IS(ESPALIER_ABSENT, espalier_map_bytes_bytes_find(map, absent, &out));
+  }
+  CHECK(espalier_map_bytes_bytes_size(map) == 19);
+  espalier_map_bytes_bytes_free(map);
+  free(all);
+  free(room);
+}
+
 static void strings(void) {
   espalier_map_bytes_bytes *const map = espalier_map_bytes_bytes_new();
   /* Zero bytes and empty keys are bytes. */
@@ -227,6 +316,13 @@ static void strings(void) {
   espalier_map_bytes_u64_free(lengths);
 }
 
+static int store_nowhere(void *context, const espalier_bytes *now, espalier_bytes *next) {
+  (void)context, (void)now;
+  next->data = NULL;
+  next->size = 3;
+  return ESPALIER_STORE;
+}
+
 static void misuse(void) {
   espalier_map_u64_u64 *const map = espalier_map_u64_u64_new();
   uint64_t value = 0;
@@ -256,6 +352,24 @@ static void misuse(void) {
   IS(ESPALIER_INVALID, espalier_map_bytes_bytes_insert(strings_map, text("k"), nowhere));
   IS(ESPALIER_INVALID, espalier_map_bytes_bytes_find(strings_map, text("k"), &no_memory));
   IS(ESPALIER_INVALID, espalier_map_bytes_bytes_scan(strings_map, &nowhere, NULL, see_bytes, NULL));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_scan(strings_map, NULL, &nowhere, see_bytes, NULL));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_reverse_scan(strings_map, NULL, NULL, NULL, NULL));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_assign(strings_map, text("k"), nowhere));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_erase(strings_map, nowhere));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_update(strings_map, text("k"), store_nowhere, NULL));
+  const espalier_bytes k = text("k");
+  espalier_status each = ESPALIER_OK;
+  size_t count = 99;
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_find_batch(strings_map, &k, 1, &no_memory, &each));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_find_batch(strings_map, &nowhere, 1, &no_memory, &each));
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_insert_batch(strings_map, &k, &nowhere, 1, &count));
+  CHECK(count == 0);
+  count = 99;
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_erase_batch(strings_map, &nowhere, 1, &count));
+  CHECK(count == 0);
+  espalier_map_bytes_bytes_cursor *const at = espalier_map_bytes_bytes_cursor_new(strings_map);
+  IS(ESPALIER_INVALID, espalier_map_bytes_bytes_cursor_seek(at, nowhere));
+  espalier_map_bytes_bytes_cursor_free(at);
   CHECK(espalier_map_bytes_bytes_size(strings_map) == 0);
   espalier_map_bytes_bytes_free(strings_map);
   CHECK(strlen(espalier_status_text(77)) != 0);
@@ -285,6 +399,9 @@ static void cache(void) {
   IS(ESPALIER_OK, espalier_cache_get(cache, text("k"), &out, NULL));
   CHECK(out.size == 3 && memcmp(room, "new", 3) == 0);
   IS(ESPALIER_OK, espalier_cache_touch(cache, text("k"), UINT64_MAX));
+  IS(ESPALIER_OK, espalier_cache_get(cache, text("k"), NULL, &version));
+  IS(ESPALIER_OK, espalier_cache_set(cache, text("k"), text("new"), UINT64_MAX - 1));
+  IS(ESPALIER_OK, espalier_cache_get(cache, text("k"), NULL, NULL));
   IS(ESPALIER_REFUSED, espalier_cache_touch(cache, text("l"), 1));
   IS(ESPALIER_OK, espalier_cache_add(cache, text("l"), text("w"), ESPALIER_FOREVER));
   espalier_cache_statistics now;
@@ -308,6 +425,21 @@ static void cache(void) {
   IS(ESPALIER_INVALID, espalier_cache_get_statistics(cache, NULL));
   espalier_cache_free(cache);
   espalier_cache_free(NULL);
+
+  /* One that keeps all has no room in the end, and has what it took. */
+  const espalier_cache_options keeps = {.memory_limit = 1U << 20U, .keeps_all = 1};
+  IS(ESPALIER_OK, espalier_cache_new(&keeps, &cache));
+  char value[1000] = {0};
+  uint64_t stored = 0;
+  const espalier_bytes key = {&stored, sizeof(stored)};
+  while (espalier_cache_set(cache, key, (espalier_bytes){value, sizeof(value)}, ESPALIER_FOREVER) == ESPALIER_OK &&
+         stored != 2000)
+    ++stored;
+  CHECK(stored < 2000);
+  IS(ESPALIER_OK, espalier_cache_get_statistics(cache, &now));
+  CHECK(now.evictions == 0 && now.entries == stored);
+  while (stored-- != 0) IS(ESPALIER_OK, espalier_cache_get(cache, key, NULL, NULL));
+  espalier_cache_free(cache);
 }
 
 /* Threads that add to common counters lose nothing. */
@@ -333,7 +465,10 @@ static void together(void) {
 
 int main(void) {
   numbers();
+  long_batches();
+  changes_within();
   strings();
+  long_strings();
   misuse();
   cache();
   together();

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -23,6 +25,8 @@ int collect(void* context, espalier_bytes key, espalier_bytes value) {
                                            std::string(static_cast<const char*>(value.data), value.size));
   return 0;
 }
+
+int ignore(void* /*context*/, espalier_bytes /*key*/, espalier_bytes /*value*/) { return 0; }
 
 int replace(void* context, const espalier_bytes* /*now*/, espalier_bytes* next) {
   *next = bytes(*static_cast<std::string*>(context));
@@ -97,6 +101,50 @@ TEST(CWithoutMemory, TheNthAllocationOfAScriptFails) {
     EXPECT_GT(nth, std::uint64_t{script::entries}) << "the library does not use this program's operator new";
     break;
   }
+}
+
+/// Whatever it does, a call without memory says so, or needs none.
+TEST(CWithoutMemory, EveryCallReturns) {
+  espalier_map_bytes_bytes* const map = espalier_map_bytes_bytes_new();
+  const script s;
+  for (std::size_t i = 0; i != script::entries; ++i) {
+    ASSERT_EQ(espalier_map_bytes_bytes_insert(map, bytes(s.keys[i]), bytes(s.values[i])), ESPALIER_OK);
+  }
+  espalier_map_bytes_bytes_cursor* const at = espalier_map_bytes_bytes_cursor_new(map);
+  const std::array<espalier_bytes, 2> keys{bytes(s.keys[3]), bytes(s.other)};
+  std::array<char, 200> room;
+  std::array<espalier_buffer, 2> values{espalier_buffer{room.data(), 100, 0},
+                                        espalier_buffer{room.data() + 100, 100, 0}};
+  std::array<espalier_status, 2> each{};
+  std::size_t count = 0;
+  const auto is_done = [](espalier_status status) { return status >= 0; };
+  const auto is_refused = [](espalier_status status) { return status == ESPALIER_NO_MEMORY; };
+  unsigned refused = 0;
+  for (const auto& call : std::initializer_list<std::function<espalier_status()>>{
+           [&] { return espalier_map_bytes_bytes_cursor_seek(at, keys[0]); },
+           [&] { return espalier_map_bytes_bytes_cursor_first(at); },
+           [&] { return espalier_map_bytes_bytes_cursor_last(at); },
+           [&] { return espalier_map_bytes_bytes_find(map, keys[0], values.data()); },
+           [&] {
+             return espalier_map_bytes_bytes_find_batch(map, keys.data(), 2, values.data(), each.data());
+           },
+           [&] { return espalier_map_bytes_bytes_scan(map, nullptr, nullptr, ignore, nullptr); },
+           [&] { return espalier_map_bytes_bytes_reverse_scan(map, nullptr, nullptr, ignore, nullptr); },
+           [&] { return espalier_map_bytes_bytes_erase_batch(map, keys.data(), 2, &count); },
+           [&] { return espalier_map_bytes_bytes_insert_batch(map, keys.data(), keys.data(), 2, &count); },
+           [&] { return espalier_map_bytes_bytes_clear(map); }}) {
+    espalier_status status = ESPALIER_OK;
+    {
+      const test::refuse_memory refuse;
+      status = call();
+    }
+    EXPECT_TRUE(is_done(status) || is_refused(status)) << status;
+    refused += unsigned{is_refused(status)};
+    EXPECT_TRUE(is_done(call()));
+  }
+  EXPECT_GT(refused, 1U);
+  espalier_map_bytes_bytes_cursor_free(at);
+  espalier_map_bytes_bytes_free(map);
 }
 
 TEST(CWithoutMemory, NothingIsMade) {

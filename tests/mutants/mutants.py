@@ -27,7 +27,7 @@ A battery is one program, of which --mutant chooses the bug (switches.py). A mut
 as one that changes a signature, is a program by itself.
 
 The simulator's mutants are sought by programs of tests, not of scenes (machine, simulation): `scene` is a part of the names
-of the tests that run, once each.
+of the tests that run, once each. Those of bindings/ are libraries, which take the place of the ones that their tests use.
 
 Verbs: list, generate (overlays into the build folder), run (each mutant in a process of its own).
 
@@ -137,7 +137,8 @@ def text_of(file):
 def chosen(arguments):
     """The mutants of all tables or, with --short, of those that are not long. The texts of all must fit."""
     mutants = read_tables(arguments.tables)
-    return {name: m for name, m in mutants.items() if not (arguments.short and m.get("long"))}
+    return {name: m for name, m in mutants.items()
+            if not (arguments.short and m.get("long")) and m["battery"] not in arguments.without}
 
 
 def edited(mutant, text):
@@ -323,6 +324,7 @@ def main():
     parser.add_argument("--tables", type=lambda text: pathlib.Path(text).resolve(), default=HERE,
                         help="folder of the tables")
     parser.add_argument("--short", action="store_true", help="without the tables that are long")
+    parser.add_argument("--without", action="append", default=[], metavar="BATTERY", help="without this table")
     verbs = parser.add_subparsers(required=True)
 
     verb = verbs.add_parser("list", help="what there is")
