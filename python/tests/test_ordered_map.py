@@ -48,7 +48,7 @@ def test_random_operations_against_a_sorted_dict(kinds):
         value = value_of(values, draw.randrange(1000))
         inclusive = (draw.random() < 0.5, draw.random() < 0.5)
         reverse = draw.random() < 0.5
-        index = draw.choice((0, -1, -1, 3, -4))
+        index = draw.choice((0, -1, -1, 1, -2, 3, -4))
         many = [key_of(keys, draw.randrange(60)) for _ in range(draw.randrange(8))]
         new = [value_of(values, draw.randrange(1000)) for _ in many]
         low, high = (draw.choice((None, one)) for one in (key, other))
@@ -188,6 +188,8 @@ def test_errors():
                      lambda: m.insert_many([beyond], [1]), lambda: m.find_many([1, beyond])):
             with pytest.raises(OverflowError):
                 call()
+    with pytest.raises(OverflowError):
+        m.find_many(numpy.array([1, 2**63], numpy.uint64))
     with pytest.raises(ValueError):
         m[1:2:1]
     with pytest.raises(ValueError):
@@ -242,6 +244,16 @@ def test_long_batches():
     assert m.assign_many(keys, keys) == 0 and m[7] == 7
     values, found = m.find_many(keys + 2500)
     assert found.sum() == 2500 and (values[found] == keys[found] + 2500).all()
+    assert m.erase_many(keys[:3000]) == 3000 and len(m) == 2000
+    assert m.erase_many(keys) == 2000 and not m
+
+
+def test_references_of_none():
+    m = OrderedMap()
+    before = sys.getrefcount(None)
+    for _ in range(100):
+        assert m.find_many(range(100))[0][99] is None and m.get(1) is None
+    assert abs(sys.getrefcount(None) - before) < 1000
 
 
 def test_copies():
@@ -426,6 +438,20 @@ def test_threads_count_exactly(kinds):
     for thread in threads:
         thread.join()
     assert len(sums) == 4 and sum(sums) == len(m) == len(list(m))
+
+
+def test_an_item_that_another_thread_pops_first():
+    class Raced(OrderedMap):
+        raced = 0
+
+        def peekitem(self, index=-1):
+            item = super().peekitem(index)
+            if self.raced < 2:
+                self.raced += 1
+                self.pop(item[0])  # as another thread may
+            return item
+    m = Raced((n, n) for n in range(10))
+    assert m.popitem(3) == (5, 5) and list(m) == [0, 1, 2, 6, 7, 8, 9]
 
 
 def test_a_batch_lets_other_threads_run():
