@@ -179,7 +179,7 @@ struct measured_database {
 };
 
 measured_database measure(const sim::machine_spec& machine, const database_shape& shape,
-                          std::uint64_t transactions) {
+                          std::uint64_t transactions, unsigned most_phases) {
   sim::simulation simulated(machine, shape.threads);
   std::unique_ptr<studied_database> program;
   simulated.outside_time([&] { program = make_studied_database(shape); });
