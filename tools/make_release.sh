@@ -4,7 +4,8 @@
 #   tools/make_release.sh [FOLDER]    the archive is FOLDER/espalier-VERSION.tar.gz, by default in build/release-archive
 #
 # The steps of a release: set the version in CMakeLists.txt, debian/changelog, cmake/vcpkg/ and CHANGELOG.md, which
-# tests/tools/check_version_test.py compares; run ./check --long, tools/check_abi.sh and tools/try_packages.sh; tag the commit vVERSION; run this.
+# tests/tools/check_version_test.py compares; run ./check --long, tools/check_abi.sh, tools/try_packages.sh and `conan create .`;
+# tag the commit vVERSION; run this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/steps.sh
