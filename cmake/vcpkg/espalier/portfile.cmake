@@ -1,5 +1,6 @@
-# The map for vcpkg, which needs pthreads alone, of the sources that this port lies in:
-#   vcpkg install espalier --overlay-ports=FOLDER/cmake/vcpkg
+# The map for vcpkg, which needs pthreads alone, of the sources that this port lies in. The option is there because vcpkg does
+# not see when they change:
+#   vcpkg install espalier --overlay-ports=FOLDER/cmake/vcpkg --no-binarycaching
 vcpkg_check_linkage(ONLY_STATIC_LIBRARY)
 cmake_path(SET source NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../../..")
 vcpkg_cmake_configure(SOURCE_PATH "${source}" OPTIONS
