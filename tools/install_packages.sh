@@ -15,7 +15,7 @@ test=(ccache clang-14 clang-19 clang-format-19 clang-tidy-19 g++-11 libc++-14-de
   libclang-rt-19-dev llvm-19 libgtest-dev libgmock-dev libbenchmark-tools libzydis-dev python3-scipy chromium
   chromium-driver python3-selenium shellcheck valgrind qemu-user groff-base doxygen redis-tools sqlite3 memcached
   stress-ng libpython3.11-testsuite python3-dev python3-venv lua5.4 z3 librocksdb-dev libsqlite3-dev)
-long=(clang-16 perl ruby nodejs default-jdk-headless golang-go rustc php-cli php-mbstring php-xml postgresql
+long=(clang-16 perl libio-socket-ssl-perl ruby nodejs default-jdk-headless golang-go rustc php-cli php-mbstring php-xml postgresql
   mariadb-server-core mariadb-client-core nginx apache2-utils ffmpeg imagemagick ghostscript xz-utils)
 
 wanted=()
