@@ -291,6 +291,59 @@ struct one_cache {
   byte_cache c{{.memory_limit = smallest, .largest_entry = smallest / 2, .clock = &clock}};
 };
 
+/// A cache whose limit may change.
+struct growing_cache {
+  std::atomic<std::uint32_t> clock{1};
+  byte_cache c{{.memory_limit = 2 * smallest,
+                .largest_limit = 4 * smallest,
+                .largest_entry = smallest / 2,
+                .clock = &clock}};
+};
+
+ESPALIER_SCENE(cache, a_limit_changes, alone()) {
+  auto& one = s.make<growing_cache>();
+  s.thread("changes", [&one] {
+    byte_cache& c = one.c;
+    const auto fill = [&c](std::size_t bytes) {
+      for (std::size_t i = 0; i < bytes / 5000; ++i) store(c, "k" + std::to_string(i), 5000, 'a');
+      return c.statistics().entries;
+    };
+    const auto before = fill(4 * smallest);
+    require(c.limit_memory(4 * smallest), "a limit grows");
+    require(fill(8 * smallest) > before * 3 / 2, "a limit that has grown holds more");
+    require(!c.limit_memory(4 * smallest + 1), "a limit has no addresses");
+    require(c.limit_memory(smallest) && c.keep_limit(), "a limit shrinks");
+    const auto left = c.statistics();
+    require(left.used_bytes <= smallest, "memory above the limit stays");
+    require(left.entries > before / 4, "more was evicted than was above the limit");
+  });
+}
+
+ESPALIER_SCENE(cache, entries_go_on_in_another_cache, alone()) {
+  auto& from = s.make<growing_cache>();
+  auto& to = s.make<growing_cache>();
+  s.thread("restarts", [&from, &to] {
+    store(from.c, "old", 20, 'a');
+    store(from.c, "new", 9'000, 'b');
+    std::uint64_t version = 0;
+    from.c.get("new", [&version](const cache_entry& e) { version = e.version; });
+    std::vector<std::string> order;
+    from.c.drain([&](const kept_entry& kept) {
+      order.emplace_back(kept.key);
+      require(to.c.put_back(kept), "an entry goes on");
+      return true;
+    });
+    require(order == std::vector<std::string>{"old", "new"}, "the oldest one is first");
+    require(get(to.c, "old") == 'a' && get(to.c, "new") == 'b', "values go on");
+    std::uint64_t after = 0;
+    to.c.get("new", [&after](const cache_entry& e) { after = e.version; });
+    require(after == version, "a version goes on");
+    store(to.c, "later", 20, 'c');
+    to.c.get("later", [&after](const cache_entry& e) { after = e.version; });
+    require(after > version, "a later version is a version of before");
+  });
+}
+
 ESPALIER_SCENE(cache, values_are_whole, 500, 1, steps_up_to(400'000)) {
   auto& one = s.make<one_cache>();
   store(one.c, "k", 20, 'a');
