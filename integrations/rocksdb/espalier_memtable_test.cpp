@@ -6,6 +6,8 @@
 #include <rocksdb/env.h>
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
+#include <rocksdb/slice_transform.h>
+#include <rocksdb/utilities/write_batch_with_index.h>
 #include <rocksdb/write_batch.h>
 #include <unistd.h>
 
@@ -345,6 +347,154 @@ TEST_P(memtable, tells_how_many_entries_a_range_has) {
     EXPECT_GT(count, 0U);
   else
     EXPECT_EQ(count, 200U);
+}
+
+// What a std::map does not have, beside the skip list.
+
+struct way_of_writing {
+  const char* name;
+  void (*choose)(rdb::Options&);
+};
+void PrintTo(const way_of_writing& w, std::ostream* to) { *to << w.name; }
+
+const way_of_writing ways_of_writing[] = {
+    {"as_usual", [](rdb::Options&) {}},
+    {"unordered", [](rdb::Options& o) { o.unordered_write = true; }},
+    {"pipelined", [](rdb::Options& o) { o.enable_pipelined_write = true; }},
+    {"two_queues", [](rdb::Options& o) { o.two_write_queues = true; }},
+    {"successive_merges", [](rdb::Options& o) { o.max_successive_merges = 4; }},
+    {"of_prefixes",
+     [](rdb::Options& o) {
+       o.prefix_extractor.reset(rdb::NewCappedPrefixTransform(2));
+       o.memtable_prefix_bloom_size_ratio = 0.1;
+       o.memtable_whole_key_filtering = true;
+     }},
+    {"small_memtables",
+     [](rdb::Options& o) {
+       o.write_buffer_size = 64 << 10;
+       o.max_write_buffer_number = 5;
+       o.min_write_buffer_number_to_merge = 3;
+     }},
+};
+
+class memtable_beside_the_skip_list : public testing::TestWithParam<way_of_writing> {
+ protected:
+  /// The keys and values of a part, in both directions.
+  static std::string shown(rdb::DB& db, rdb::ReadOptions reading, const std::string& from,
+                           const std::string& to) {
+    const rdb::Slice low = from;
+    const rdb::Slice high = to;
+    reading.iterate_lower_bound = from.empty() ? nullptr : &low;
+    reading.iterate_upper_bound = to.empty() ? nullptr : &high;
+    reading.total_order_seek = true;
+    const std::unique_ptr<rdb::Iterator> i(db.NewIterator(reading));
+    std::string all;
+    for (i->SeekToFirst(); i->Valid(); i->Next())
+      all += i->key().ToString() + '=' + i->value().ToString() + ' ';
+    for (i->SeekToLast(); i->Valid(); i->Prev())
+      all += i->key().ToString() + '=' + i->value().ToString() + ' ';
+    return all + i->status().ToString();
+  }
+  /// The changes of a batch over those of the database.
+  static std::string with_changes(rdb::DB& db, rdb::WriteBatchWithIndex& batch, const std::string& key) {
+    std::string value;
+    const rdb::Status found = batch.GetFromBatchAndDB(&db, {}, key, &value);
+    rdb::ReadOptions reading;
+    reading.total_order_seek = true;
+    const std::unique_ptr<rdb::Iterator> i(batch.NewIteratorWithBase(db.NewIterator(reading)));
+    i->Seek(key);
+    for (unsigned n = 0; i->Valid() && n < 5; ++n, i->Next())
+      value += i->key().ToString() + i->value().ToString();
+    return found.ToString() + value;
+  }
+  static std::string many(rdb::DB& db, const std::vector<std::string>& keys) {
+    std::vector<std::string> values;
+    const std::vector<rdb::Slice> asked(keys.begin(), keys.end());
+    std::string all;
+    const auto found = db.MultiGet({}, asked, &values);
+    for (std::size_t n = 0; n < keys.size(); ++n) all += found[n].ToString() + values[n];
+    return all;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(of, memtable_beside_the_skip_list, testing::ValuesIn(ways_of_writing),
+                         [](const auto& w) { return std::string(w.param.name); });
+
+TEST_P(memtable_beside_the_skip_list, has_the_same_contents) {
+  std::array<std::unique_ptr<database>, 2> both;
+  for (std::size_t n = 0; n < 2; ++n) {
+    both[n] = std::make_unique<database>(variants[n]);
+    GetParam().choose(both[n]->options);
+    both[n]->open();
+  }
+  std::mt19937_64 random(1);
+  std::array<const rdb::Snapshot*, 2> at{};
+  // Of the walks at the snapshot, which go on while there are writes.
+  std::array<std::unique_ptr<rdb::Iterator>, 2> walks;
+  for (unsigned n = 0; n < 3000; ++n) {
+    std::string key = key_of(random, 400);
+    std::string other = key_of(random, 400);
+    if (other < key) std::swap(key, other);
+    const auto what = static_cast<unsigned>(random() % 24);
+    const auto rare = static_cast<unsigned>(random() % 40);
+    std::array<std::string, 2> seen;
+    for (std::size_t b = 0; b < 2; ++b) {
+      rdb::DB& db = *both[b]->operator->();
+      rdb::Status done;
+      if (what < 8) {
+        done = db.Put({}, key, rare == 0 ? std::string(100'000, 'B') : std::to_string(n));
+      } else if (what < 10) {
+        done = db.Delete({}, key);
+      } else if (what < 13) {
+        done = db.Merge({}, key, "+" + std::to_string(n % 10));
+      } else if (what == 13) {
+        done = db.DeleteRange({}, db.DefaultColumnFamily(), key, rare < 20 ? key + "9" : other);
+      } else if (what == 14) {
+        rdb::WriteBatchWithIndex batch(rdb::BytewiseComparator(), 0, true);
+        static_cast<void>(batch.Put(key, "batch"));
+        static_cast<void>(batch.Merge(key, "+m"));
+        static_cast<void>(batch.Delete(other));
+        seen[b] = with_changes(db, batch, key) + with_changes(db, batch, other);
+        done = db.Write({}, batch.GetWriteBatch());
+      } else if (what == 15) {
+        seen[b] = many(db, {key, other, "absent", key + "a"});
+      } else if (what == 16) {
+        seen[b] = shown(db, {}, key, other);
+      } else if (what == 17 && rare == 0) {
+        done = db.Flush({});
+      } else if (what == 18 && rare < 5) {
+        walks[b].reset();
+        if (at[b] != nullptr) {
+          rdb::ReadOptions reading;
+          reading.snapshot = at[b];
+          seen[b] = shown(db, reading, "", "");
+          db.ReleaseSnapshot(at[b]);
+        }
+        at[b] = db.GetSnapshot();
+      } else if (what == 19 && at[b] != nullptr) {
+        rdb::ReadOptions reading;
+        reading.snapshot = at[b];
+        reading.total_order_seek = true;
+        walks[b].reset(db.NewIterator(reading));
+        walks[b]->Seek(key);
+      } else if (what >= 20 && walks[b]) {
+        for (unsigned step = 0; step < rare && walks[b]->Valid(); ++step) {
+          (step * rare) % 5 < 3 ? walks[b]->Next() : walks[b]->Prev();
+          if (walks[b]->Valid()) seen[b] += walks[b]->key().ToString() + walks[b]->value().ToString();
+        }
+        if (!walks[b]->Valid()) walks[b]->SeekForPrev(other);
+      }
+      ASSERT_TRUE(done.ok()) << done.ToString();
+    }
+    ASSERT_EQ(seen[0], seen[1]) << what;
+  }
+  for (std::size_t b = 0; b < 2; ++b) {
+    walks[b].reset();
+    if (at[b] != nullptr) (*both[b])->ReleaseSnapshot(at[b]);
+  }
+  for (unsigned opened = 0; opened < 2; ++opened) {
+    EXPECT_EQ(shown(*both[0]->operator->(), {}, "", ""), shown(*both[1]->operator->(), {}, "", ""));
+    for (const auto& db : both) db->open();  // from the log
+  }
 }
 
 std::int64_t resident_bytes() {
