@@ -20,11 +20,12 @@ class Baseline(Case):
         self.now = json.loads((self.folder / "now.json").read_text())
 
     def saved(self, factor: float, only: str = "", **terms: object) -> str:
-        """Results that took so many times the time."""
+        """Results that took so many times the time; some of them under other terms."""
         changed = json.loads(json.dumps(self.now))
         for entry in changed["benchmarks"]:
+            entry["cpu_time"] *= factor
             if only in entry["name"]:
-                entry.update(cpu_time=entry["cpu_time"] * factor, **terms)
+                entry.update(terms)
         (self.folder / "before.json").write_text(json.dumps(changed))
         return "before.json"
 
@@ -47,6 +48,12 @@ class Baseline(Case):
         compared = json.loads((self.folder / "compared.json").read_text())
         self.assertTrue(all(row["slower"] for row in compared["comparison"]["benchmarks"]))
         self.assertIn("none of 4", self.ended(0, *QUICK, "--baseline", "before.json", "--margin", "1e9").stdout)
+        # A twentieth of the time is not 1 % more; a thousand times it is more than 20,000 %, and less than 2,000,000 %.
+        self.saved(20)
+        self.assertIn("none of 4", self.ended(0, *QUICK, "--baseline", "before.json", "--margin", "1").stdout)
+        self.saved(1 / 1000)
+        self.assertIn("4 of 4", self.ended(1, *QUICK, "--baseline", "before.json", "--margin", "2e4").stdout)
+        self.assertIn("none of 4", self.ended(0, *QUICK, "--baseline", "before.json", "--margin", "2e6").stdout)
 
     def test_one_of_several_is_enough(self) -> None:
         self.saved(1000)
@@ -64,6 +71,12 @@ class Baseline(Case):
         done = self.ended(0, *QUICK, "--baseline", "before.json")
         self.assertIn("none of 2 is slower", done.stdout)
         self.assertEqual(done.stderr.count("is not compared"), 2)
+        for term in ("mix", "distribution", "keys", "key_type", "placement"):
+            with self.subTest(term):
+                self.saved(1000, **{term: "other"})
+                done = self.ended(1, *QUICK, "--baseline", "before.json")
+                self.assertIn("nothing could be compared", done.stdout)
+                self.assertEqual(done.stderr.count("is not compared"), 4)
 
     def test_baselines_that_cannot_be_are_refused(self) -> None:
         folder = pathlib.Path(self.folder)
@@ -91,14 +104,18 @@ class Baseline(Case):
         """A build of the command that is said to take so many times the time."""
         program = self.folder / "other"
         program.write_text(f"""#!/usr/bin/python3
-import json, subprocess, sys
-done = subprocess.run([{str(COMMAND)!r}, *sys.argv[1:]])
+import json, os, subprocess, sys
 file = next(a.split("=", 1)[1] for a in sys.argv if a.startswith("--json="))
-results = json.load(open(file))
+# Whose results are there: that tells the order.
+last = json.load(open(file)).get("of", "this") if os.path.exists(file) else "none"
+done = subprocess.run([{str(COMMAND)!r}, *sys.argv[1:]])
+results = json.load(open(file)) | {{"of": "other"}}
 for entry in results["benchmarks"]:
     entry["cpu_time"] *= {factor}
 json.dump(results, open(file, "w"))
 print(*sys.argv[1:], file=open("{self.folder}/asked", "a"))
+times = {{b["run_name"]: b["cpu_time"] for b in results["benchmarks"] if b.get("aggregate_name") == "median"}}
+print(json.dumps({{"after": last, "times": times}}), file=open("{self.folder}/measured", "a"))
 sys.exit(done.returncode)
 """)
         program.chmod(0o755)
@@ -114,6 +131,8 @@ sys.exit(done.returncode)
             for word in ("--maps=ordered_map", "--maps=ticket", "--keys=64", "--mix=50/25/25", "--threads=2", "--runs=1"):
                 self.assertIn(word, line.split())
         results = json.loads((self.folder / "turns.json").read_text())
+        measured = [json.loads(line) for line in (self.folder / "measured").read_text().splitlines()]
+        self.assertEqual([turn["after"] for turn in measured], ["none", "this", "other"])
         for name in NAMES:
             runs = [b for b in results["benchmarks"] if b["run_name"] == name and b["run_type"] == "iteration"]
             self.assertEqual([b["repetition_index"] for b in runs], [0, 1, 2])
@@ -121,6 +140,11 @@ sys.exit(done.returncode)
             self.assertEqual(median["cpu_time"], sorted(b["cpu_time"] for b in runs)[1])
             row = next(r for r in results["comparison"]["benchmarks"] if r["name"] == name)
             self.assertEqual(row["now"], median["cpu_time"])
+            before = [turn["times"][name] for turn in measured]
+            self.assertAlmostEqual(row["before"], sorted(before)[1])
+            # Turn by turn, which is not the ratio of the medians.
+            ratios = [b["cpu_time"] / other for b, other in zip(runs, before)]
+            self.assertAlmostEqual(row["ratio"], sorted(ratios)[1])
         # What it has written is a baseline, too.
         self.assertIn("of 4", self.espalier(*QUICK, "--baseline", "turns.json").stdout)
 
