@@ -200,8 +200,8 @@ class table_of_strings {
   }
   [[nodiscard]] bool contains(const char* entry) const {
     const place at = place::of_entry(entry);
-    const position found = find(at);
-    return found && place::of_entry(found.entry).stamp == at.stamp;
+    const position found = find({at.user_key, at.stamp | any_kind});
+    return found && same_sequence(place::of_entry(found.entry).stamp, at.stamp);
   }
 
   template <bool Reverse>
@@ -224,10 +224,10 @@ class table_of_strings {
     return place::of_entry(w.any_entry()).user_key == t.where().user_key;
   }
   [[nodiscard]] static position first_from(key_word w, target& t) noexcept {
-    return memtable::first_from(w, t.where().stamp);
+    return memtable::first_from(w, t.where().stamp | any_kind);
   }
   [[nodiscard]] static position last_up_to(key_word w, target& t) noexcept {
-    return memtable::last_up_to(w, t.where().stamp);
+    return memtable::last_up_to(w, t.where().stamp & ~any_kind);
   }
 
  private:

@@ -551,7 +551,8 @@ class order_of_entries final : public rdb::MemTableRep::KeyComparator {
     const int keys = order_->Compare({left.user_key.data(), left.user_key.size()},
                                      {right.user_key.data(), right.user_key.size()});
     if (keys != 0) return keys;
-    return left.stamp == right.stamp ? 0 : left.stamp > right.stamp ? -1 : 1;
+    // RocksDB leaves out the kinds of the entries.
+    return left.stamp >> 8U == right.stamp >> 8U ? 0 : left.stamp > right.stamp ? -1 : 1;
   }
 
  private:
@@ -567,6 +568,8 @@ std::string entry_of(std::string_view key, std::uint64_t stamp) {
   entry.append(reinterpret_cast<const char*>(&stamp), sizeof(stamp));
   return entry;
 }
+/// Of an entry with a sequence number and a kind.
+std::uint64_t stamp_of(std::uint64_t sequence, std::uint64_t kind) { return sequence << 8U | kind; }
 rdb::Slice internal_key(const std::string& entry) {
   const std::size_t head = static_cast<unsigned char>(entry[0]) >= 0x80 ? 2 : 1;
   return {entry.data() + head, entry.size() - head};
@@ -609,7 +612,7 @@ class memtable_rep : public testing::TestWithParam<variant> {
   using entries = std::set<std::string, before>;
 
   static std::string some_entry(std::mt19937_64& random) {
-    return entry_of(key_of(random, 120), random() % 40 * 2);
+    return entry_of(key_of(random, 120), stamp_of(random() % 40 * 2, random() % 3));
   }
   static bool insert(rdb::MemTableRep& rep, const std::string& entry, bool concurrently) {
     char* memory = nullptr;
@@ -647,7 +650,8 @@ TEST_P(memtable_rep, does_what_a_set_of_entries_does) {
       auto at = all.end();
       for (unsigned step = 0; step < 150; ++step) {
         const std::string to =
-            random() % 3 == 0 ? some_entry(random) : entry_of(key_of(random, 200), random() % 90);
+            random() % 3 == 0 ? some_entry(random)
+                              : entry_of(key_of(random, 200), stamp_of(random() % 90, random() % 2 * 0xff));
         const char* const encoded = random() % 2 == 0 ? to.data() : nullptr;
         switch (random() % 16) {
           case 0:
@@ -704,6 +708,8 @@ TEST(memtable_iterators, uses_the_memory_of_iterators_again) {
 
 // Versions.
 
+constexpr std::uint64_t one = 0x100;  ///< between the stamps of two sequence numbers
+
 using espalier::memtable::key_word;
 using espalier::memtable::version;
 
@@ -734,7 +740,7 @@ TEST(versions, are_in_order_however_they_come) {
     std::mt19937_64 random(seed);
     std::vector<std::uint64_t> stamps(1 + seed);
     std::iota(stamps.begin(), stamps.end(), 0);
-    for (std::uint64_t& s : stamps) s *= 2;
+    for (std::uint64_t& s : stamps) s *= 2 * one;
     std::vector<std::uint64_t> in_turn = stamps;
     if (seed % 3 == 1) std::shuffle(in_turn.begin(), in_turn.end(), random);
     if (seed % 3 == 2) std::reverse(in_turn.begin(), in_turn.end());
@@ -742,19 +748,20 @@ TEST(versions, are_in_order_however_they_come) {
     for (const std::uint64_t s : in_turn) {
       ASSERT_TRUE(all.add(s));
       ASSERT_FALSE(all.add(s));
+      ASSERT_FALSE(all.add(s + 1));  // of another kind
     }
     const std::uint64_t none = ~std::uint64_t{0};
     const std::uint64_t last = stamps.back();
     EXPECT_EQ(stamp_of(newest(*all.word)), last);
     EXPECT_EQ(stamp_of(oldest(*all.word)), 0U);
-    for (std::uint64_t s = 0; s <= last + 1; ++s) {
-      ASSERT_EQ(stamp_of(first_from(*all.word, s)), s / 2 * 2);
-      ASSERT_EQ(stamp_of(last_up_to(*all.word, s)), s > last ? none : (s + 1) / 2 * 2);
+    for (std::uint64_t s = 0; s <= last + one; s += one) {
+      ASSERT_EQ(stamp_of(first_from(*all.word, s)), s / (2 * one) * 2 * one);
+      ASSERT_EQ(stamp_of(last_up_to(*all.word, s)), s > last ? none : (s + one) / (2 * one) * 2 * one);
     }
     for (const std::uint64_t s : stamps) {
       const auto at = first_from(*all.word, s);
-      ASSERT_EQ(stamp_of(older(at)), s == 0 ? none : s - 2);
-      ASSERT_EQ(stamp_of(newer(*all.word, at)), s == last ? none : s + 2);
+      ASSERT_EQ(stamp_of(older(at)), s == 0 ? none : s - 2 * one);
+      ASSERT_EQ(stamp_of(newer(*all.word, at)), s == last ? none : s + 2 * one);
     }
   }
 }
@@ -762,10 +769,10 @@ TEST(versions, are_in_order_however_they_come) {
 TEST(versions, are_found_in_a_logarithmic_number_of_steps) {
   constexpr unsigned count = 100'000;
   versions_of_a_key all;
-  for (unsigned n = 0; n < count; ++n) ASSERT_TRUE(all.add(n));
-  for (std::uint64_t stamp = 0; stamp + 1 < count; stamp += 97) {
+  for (unsigned n = 0; n < count; ++n) ASSERT_TRUE(all.add(n * one));
+  for (std::uint64_t stamp = 0; stamp + one < count * one; stamp += 97 * one) {
     unsigned steps = 0;
-    for (const version* at = all.word->versions(); at->stamp != stamp + 1; ++steps) {
+    for (const version* at = all.word->versions(); at->stamp != stamp + one; ++steps) {
       ASSERT_LT(steps, 3U * std::bit_width(count));
       at = at->skip != nullptr && at->skip->stamp > stamp ? at->skip : espalier::memtable::next_of(*at);
     }
@@ -777,14 +784,14 @@ TEST(versions, of_concurrent_threads_are_all_there) {
   constexpr unsigned each = 5000;
   versions_of_a_key all;
   ASSERT_TRUE(all.add(0));
-  ASSERT_TRUE(all.add(1));
+  ASSERT_TRUE(all.add(one));
   std::atomic<key_word> word{*all.word};
   std::array<versions_of_a_key, threads> own;
   std::vector<std::thread> team;
   for (unsigned t = 0; t < threads; ++t) {
     team.emplace_back([&, t] {
       for (unsigned n = 0; n < each; ++n) {
-        const std::uint64_t stamp = 2 + std::uint64_t{n} * threads + t;
+        const std::uint64_t stamp = (2 + std::uint64_t{n} * threads + t) * one;
         own[t].entries.push_back(entry_of("key", stamp));
         espalier::memtable::adding step(own[t].entries.back().data(), stamp,
                                         [&] { return &own[t].made.emplace_back(); });
@@ -797,7 +804,7 @@ TEST(versions, of_concurrent_threads_are_all_there) {
   }
   for (std::thread& t : team) t.join();
   std::uint64_t expected = 2 + threads * each;
-  for (auto at = newest(word.load()); at; at = older(at)) ASSERT_EQ(stamp_of(at), --expected);
+  for (auto at = newest(word.load()); at; at = older(at)) ASSERT_EQ(stamp_of(at), --expected * one);
   EXPECT_EQ(expected, 0U);
 }
 

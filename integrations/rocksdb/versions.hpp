@@ -30,6 +30,13 @@ namespace espalier::memtable {
   return stamp;
 }
 
+/// Of a stamp: the byte that is the kind of the entry.
+inline constexpr std::uint64_t any_kind = 0xff;
+/// Whether two entries of a key are one for RocksDB: their sequence numbers are equal, whatever their kinds.
+[[nodiscard]] inline bool same_sequence(std::uint64_t a, std::uint64_t b) noexcept {
+  return (a ^ b) <= any_kind;
+}
+
 /// A user key and a stamp: of an entry, or where a search begins.
 struct place {
   std::string_view user_key;
@@ -165,13 +172,13 @@ class adding {
     outcome_ = outcome::added;
     if (const char* const only = now.only_entry(); only != nullptr) {
       const std::uint64_t other = place::of_entry(only).stamp;
-      if (other == stamp_) return present(now);
+      if (same_sequence(other, stamp_)) return present(now);
       version& old = made(former_, only, other);
       version& mine = made(mine_, entry_, stamp_);
       return other < stamp_ ? above(mine, old) : above(old, mine);
     }
     version& head = *now.versions();
-    if (head.stamp == stamp_) return present(now);
+    if (same_sequence(head.stamp, stamp_)) return present(now);
     if (head.stamp > stamp_) {
       outcome_ = outcome::behind;
       return now;
@@ -186,9 +193,10 @@ class adding {
     const version* before = now.versions();
     while (true) {
       before = last_above(before, stamp_);
+      if (same_sequence(before->stamp, stamp_)) return false;
       version* after = next_of(*before);
       if (after != nullptr && after->stamp > stamp_) continue;  // another thread came between
-      if (after != nullptr && after->stamp == stamp_) return false;
+      if (after != nullptr && same_sequence(after->stamp, stamp_)) return false;
       // relaxed: published by the exchange.
       mine.next.store(after, std::memory_order_relaxed);
       // order (1): link, release. relaxed where it fails: it is read again.
