@@ -34,6 +34,10 @@ using dps::threads_of;
 constexpr unsigned locality_threads = 10;
 constexpr std::uint64_t usual_items = 65'536;
 constexpr std::uint64_t usual_operations = 4000;
+/// Of the largest values: threads that wait for one to move look for work meanwhile, and that is simulated too.
+constexpr std::uint64_t usual_large_operations = 640;
+constexpr std::size_t large_value_bytes = 8192;
+constexpr std::size_t line_bytes = 64;
 const std::vector<unsigned> usual_threads{1, 20, 40, 80};
 
 /// Nothing if there are too few threads for a server and a client.
@@ -186,7 +190,8 @@ measured_load measure(const sim::machine_spec& machine, const load& l, engine ho
     cache.reset();
   });
   check_contents(how, l, wrong, lost);
-  m.reading = reading_of(m.phase, l.threads);
+  m.reading =
+      reading_of(m.phase, l.threads, l.value_bytes >= large_value_bytes ? l.value_bytes / line_bytes : 1);
   const auto at = [&](double fraction) {
     return static_cast<double>(found.cycles.value_at(fraction).value_or(0));
   };
@@ -214,8 +219,10 @@ class simulated_caches final : public measured_pages {
     const engine how = engine_of(name);
     const auto placed = placed_for(machine(), how, l.threads);
     if (!placed) return;
+    const std::uint64_t usual =
+        l.value_bytes >= large_value_bytes ? usual_large_operations : usual_operations;
     const measured_load m = measure(machine(), l, how, *placed, items_,
-                                    options().given("--operations") ? options().operations : usual_operations,
+                                    options().given("--operations") ? options().operations : usual,
                                     most_phases(), options().seed);
     nlohmann::ordered_json& one = add(l, name, m.reading, m.phase);
     one["latency_cycles"] = {{"p50", m.reading.p50}, {"p99", m.reading.p99}, {"p99.9", m.reading.p999}};
