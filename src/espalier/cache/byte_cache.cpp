@@ -77,7 +77,7 @@ bool byte_cache::find(const hashed_key& key, access how, cache_entry& seen) noex
   entry& e = s.log.entry_at(table::location_in(f.word));
   const std::uint32_t second = s.now();
   if (s.is_gone(e, second)) {
-    s.count_gone(e);
+    if (how == access::counted) s.count_gone(e);
     return false;
   }
   seen = e.seen(second);

@@ -111,7 +111,7 @@ class byte_cache {
 
   enum class access : std::uint8_t { counted, peek };
 
-  /// Calls visit(const cache_entry&) if the key is there. peek: it counts as no access. Constant expected time; lock-free,
+  /// Calls visit(const cache_entry&) if the key is there. peek: it counts as no access, and as no find of what has ended. Constant expected time; lock-free,
   /// except for a key that a growing table is moving. The visitor may not change the same cache.
   template <class Visitor>
   bool get(const hashed_key& key, Visitor&& visit, access how = access::counted) {

@@ -151,7 +151,6 @@ void executor::binary_look_up(const command& c) {
 }
 
 void executor::binary_store(const command& c) {
-  if (service_.detail()) count_prefix(c.key, statistics::prefix_count::set);
   const store_result r = store(c);
   switch (r.is) {
     case stored::done:
@@ -194,7 +193,6 @@ void executor::binary_calculate(const command& c) {
 }
 
 void executor::binary_erase(const command& c) {
-  if (service_.detail()) count_prefix(c.key, statistics::prefix_count::erase);
   switch (erase_by(c)) {
     case erased::done:
       return reply_binary(c, binary_status::done);

@@ -28,6 +28,28 @@ bool names_entries(const command& c) noexcept {
          (c.request != refused && c.request != stat && c.request != log_in && c.request != log_in_step);
 }
 
+/// Whether a command is one of its kind, in either protocol, and no meta command.
+bool is_classic(const command& c, verb what, binary_verb of_binary) noexcept {
+  using enum binary_verb;
+  if (c.what != verb::binary) return c.what == what;
+  switch (c.request) {
+    case get:
+    case get_with_key:
+    case touch:
+    case get_and_touch:
+    case get_and_touch_with_key:
+      return of_binary == get;
+    case set:
+    case add:
+    case replace:
+    case append:
+    case prepend:
+      return of_binary == set;
+    default:
+      return c.request == of_binary;
+  }
+}
+
 }  // namespace
 
 // Execution begins here, and so do the commands that find an entry: get, gets, gat, gats, touch, mg and me.
@@ -74,17 +96,26 @@ void executor::run(const command& c, const std::vector<std::string_view>& keys, 
 void executor::observe(const command& c, const std::vector<std::string_view>& keys) {
   const event_kinds wanted = service_.watched().wanted();
   if (wanted.has(event::command) && service_.log) service_.log(turn_.session, c.line);
-  if (!wanted.has(event::fetch) || !names_entries(c)) return;
-  if (c.keys == 0) return observe_fetch(key_of(c));
+  if (!(wanted.has(event::fetch) || wanted.has(event::prefix)) || !names_entries(c)) return;
+  if (c.keys == 0) return observe_key(c, key_of(c));
   for (const std::string_view key : std::span(keys).subspan(c.first_key, c.keys))
-    observe_fetch(byte_cache::hashed(key));
+    observe_key(c, byte_cache::hashed(key));
 }
 
-void executor::observe_fetch(const byte_cache::hashed_key& key) {
+void executor::observe_key(const command& c, const byte_cache::hashed_key& key) {
+  using enum statistics::prefix_count;
   std::size_t bytes = 0;
   const bool found =
       cache_.get(key, [&bytes](const cache_entry& e) { bytes = e.value.size(); }, byte_cache::access::peek);
-  service_.watched().fetched({key.key, turn_.session, bytes}, found);
+  const event_kinds wanted = service_.watched().wanted();
+  if (wanted.has(event::fetch)) service_.watched().fetched({key.key, turn_.session, bytes}, found);
+  if (!wanted.has(event::prefix)) return;
+  if (is_classic(c, verb::look_up, binary_verb::get)) {
+    count_prefix(key.key, get);
+    if (found) count_prefix(key.key, hit);
+  }
+  if (is_classic(c, verb::store, binary_verb::set)) count_prefix(key.key, set);
+  if (is_classic(c, verb::erase, binary_verb::erase)) count_prefix(key.key, statistics::prefix_count::erase);
 }
 
 /// False: the look-up has ended with an error.

@@ -82,7 +82,7 @@ class executor {
 
   /// `keys` are those of a command with several, in the input.
   void run(const command& c, const std::vector<std::string_view>& keys, std::string_view input);
-  /// Logs a command that is about to run, and the fetches of it. Where something is wanted of it: service::wanted().
+  /// Logs a command that is about to run, and the fetches of it, and counts it by prefixes: what watch_log::wanted() says.
   void observe(const command& c, const std::vector<std::string_view>& keys);
   /// The rest of an unfinished reply, or more of it. Returns the bytes of the input that were used.
   std::size_t go_on(std::string_view input, std::vector<std::string_view>& keys);
@@ -121,7 +121,7 @@ class executor {
   }
 
   // execute.cpp
-  void observe_fetch(const byte_cache::hashed_key& key);
+  void observe_key(const command& c, const byte_cache::hashed_key& key);
   void refuse(const command& c);
   void drop_refused(const command& c);
   char* put_flags(char* at, const command& c, std::uint64_t which, const cache_entry& e,
@@ -152,7 +152,7 @@ class executor {
   // store.cpp
   cache_change decide_store(const command& c, const cache_entry* now, store_result& r) const noexcept;
   store_result store(const command& c);
-  void observe_store(const command& c, std::string_view status, std::size_t value_bytes);
+  [[gnu::noinline]] void observe_store(const command& c, std::string_view status, std::size_t value_bytes);
   void classic_store(const command& c);
   void meta_store(const command& c);
   stored no_room(const command& c);
@@ -253,10 +253,6 @@ executor::look_up_result executor::look_up_by(const byte_cache::hashed_key& key,
              }).outcome == cache_outcome::done;
     if (!r.fits) out_.shrink_to(before);
     count_touch(key, r);
-  }
-  if (service_.detail()) {
-    count_prefix(key.key, statistics::prefix_count::get);
-    if (r.hit) count_prefix(key.key, statistics::prefix_count::hit);
   }
   return r;
 }

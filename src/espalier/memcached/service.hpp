@@ -25,11 +25,9 @@ class service {
  public:
   /// Throws as the constructor of byte_cache. The clock and the observer that `options` name are replaced.
   service(settings chosen, cache_options options)
-      : settings_(std::move(chosen)),
-        log_(clock_, settings_.watcher_bytes),
-        cache_(completed(options)),
-        detail_(settings_.detail) {
+      : settings_(std::move(chosen)), log_(clock_, settings_.watcher_bytes), cache_(completed(options)) {
     set_verbosity(settings_.verbosity);
+    set_detail(settings_.detail);
   }
 
   [[nodiscard]] const settings& chosen() const noexcept { return settings_; }
@@ -73,12 +71,15 @@ class service {
   }
   void set_verbosity(unsigned level) {
     verbosity_.store(level, std::memory_order_relaxed);
-    log_.want_commands(level > 1);
+    log_.want(event::command, level > 1);
   }
   [[nodiscard]] bool detail() const noexcept {
     return detail_.load(std::memory_order_relaxed);  // relaxed: a setting
   }
-  void set_detail(bool on) noexcept { detail_.store(on, std::memory_order_relaxed); }
+  void set_detail(bool on) {
+    detail_.store(on, std::memory_order_relaxed);
+    log_.want(event::prefix, on);
+  }
 
   /// From now on a connection has to log in as one of these before it gives commands. One that has done so stays.
   void set_users(users allowed) {
@@ -127,7 +128,7 @@ class service {
   byte_cache cache_;
   statistics statistics_{cache_};
   std::atomic<unsigned> verbosity_{0};
-  std::atomic<bool> detail_;
+  std::atomic<bool> detail_{false};
   std::atomic<std::uint32_t> flush_due_{0};  // 0: none is
   std::atomic<bool> asks_for_user_{false};
   mutable std::mutex users_mutex_;

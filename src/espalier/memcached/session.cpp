@@ -86,9 +86,10 @@ std::size_t session::consume(std::string_view input, output& out, batch& with, u
       const command& c = commands[i];
       if (c.keys == 0 && !c.key.empty()) service_.cache().request({c.key, c.hash}, 1);
     }
+    const bool is_observed = !service_.watched().wanted().empty();
     for (std::size_t i = 0; i < count; ++i) {
       const command& c = commands[i];
-      if (!service_.watched().wanted().empty()) [[unlikely]]
+      if (is_observed) [[unlikely]]
         run.observe(c, with.keys_);
       run.run(c, with.keys_, input.substr(used));
       --most;

@@ -133,7 +133,6 @@ executor::stored executor::no_room(const command& c) {
 void executor::classic_store(const command& c) {
   static constexpr std::array<std::string_view, 5> replies{"STORED", "EXISTS", "NOT_FOUND", "NOT_STORED",
                                                            no_memory};
-  if (service_.detail()) count_prefix(c.key, statistics::prefix_count::set);
   reply(c, replies[static_cast<std::size_t>(store(c).is)]);
 }
 
@@ -217,7 +216,6 @@ void executor::erase(const command& c) {
   if (hit && service_.watched().wanted().has(event::deletion))
     service_.watched().erased({c.key, turn_.session, bytes}, "delete");
   counters_.add(hit ? counted::delete_hits : counted::delete_misses);
-  if (service_.detail()) count_prefix(c.key, statistics::prefix_count::erase);
   reply(c, hit ? "DELETED" : "NOT_FOUND");
 }
 

@@ -43,15 +43,15 @@ void watch_log::remove(watcher& one) noexcept {
   choose_wanted();
 }
 
-void watch_log::want_commands(bool are) {
+void watch_log::want(event_kinds kinds, bool are) {
   const std::lock_guard held(mutex_);
-  commands_are_wanted_ = are;
+  others_want_.remove(kinds);
+  if (are) others_want_.add(kinds);
   choose_wanted();
 }
 
 void watch_log::choose_wanted() noexcept {
-  event_kinds all;
-  if (commands_are_wanted_) all.add(event::command);
+  event_kinds all = others_want_;
   for (const watcher* const one : watchers_) {
     if (one != nullptr) all.add(one->kinds_);
   }

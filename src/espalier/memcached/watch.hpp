@@ -14,7 +14,6 @@
 
 // What the command watch shows: a line for each event, to each connection that asked for its kind. A line goes into a buffer of
 // the watcher, and its transport sends it from there. Where the buffer is full the line is skipped, and counted: no event waits for a
-// and its transport sends it from there. Where the buffer is full the line is skipped, and counted: no event waits for a
 // watcher. Lines are made only while there are watchers; without them an operation looks at one word.
 
 namespace espalier::memcached {
@@ -22,7 +21,7 @@ namespace espalier::memcached {
 class output;
 
 /// Kinds of events.
-enum class event : std::uint8_t { command, fetch, mutation, deletion, eviction };
+enum class event : std::uint8_t { command, prefix, fetch, mutation, deletion, eviction };
 /// A set of them.
 class event_kinds {
  public:
@@ -33,6 +32,7 @@ class event_kinds {
   [[nodiscard]] constexpr bool has(event one) const noexcept { return (bits_ & event_kinds(one).bits_) != 0; }
   [[nodiscard]] constexpr bool empty() const noexcept { return bits_ == 0; }
   constexpr void add(event_kinds more) noexcept { bits_ |= more.bits_; }
+  constexpr void remove(event_kinds less) noexcept { bits_ &= ~less.bits_; }
 
  private:
   unsigned bits_ = 0;
@@ -73,8 +73,8 @@ class watch_log final : public eviction_observer {
   [[nodiscard]] event_kinds wanted() const noexcept {
     return event_kinds(wanted_.load(std::memory_order_relaxed));  // relaxed: a setting
   }
-  /// Whether commands are wanted, by another one than a watcher.
-  void want_commands(bool are);
+  /// Whether these are wanted, by another one than a watcher.
+  void want(event_kinds kinds, bool are);
 
   /// Null: there are most_watchers already. Throws std::bad_alloc.
   [[nodiscard]] std::unique_ptr<watcher> add(event_kinds kinds);
@@ -111,7 +111,7 @@ class watch_log final : public eviction_observer {
   std::size_t bytes_;
   std::atomic<unsigned> wanted_{0};
   mutable std::mutex mutex_;  // of all below
-  bool commands_are_wanted_ = false;
+  event_kinds others_want_;
   std::array<watcher*, most_watchers> watchers_{};
   std::uint64_t lines_ = 0;  // ever
   counts counts_;
