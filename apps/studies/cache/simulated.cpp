@@ -219,11 +219,11 @@ class simulated_caches final : public measured_pages {
     const engine how = engine_of(name);
     const auto placed = placed_for(machine(), how, l.threads);
     if (!placed) return;
-    const std::uint64_t usual =
-        l.value_bytes >= large_value_bytes ? usual_large_operations : usual_operations;
+    const bool large = l.value_bytes >= large_value_bytes;
+    const std::uint64_t usual = large ? usual_large_operations : usual_operations;
     const measured_load m = measure(machine(), l, how, *placed, items_,
                                     options().given("--operations") ? options().operations : usual,
-                                    most_phases(), options().seed);
+                                    large ? 1 : most_phases(), options().seed);
     nlohmann::ordered_json& one = add(l, name, m.reading, m.phase);
     one["latency_cycles"] = {{"p50", m.reading.p50}, {"p99", m.reading.p99}, {"p99.9", m.reading.p999}};
     one["hits"] = m.reading.hits;
