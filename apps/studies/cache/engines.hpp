@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -64,6 +66,14 @@ struct cache_shape {
   std::uint64_t items = 0;
   std::size_t value_bytes = 0;  ///< a multiple of 8
 };
+
+/// Copies a value in parts, between which other threads of a simulation run.
+inline void copy_value(void* to, const void* from, std::size_t bytes) noexcept {
+  constexpr std::size_t part = 512;
+  for (std::size_t at = 0; at < bytes; at += part)
+    std::memcpy(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at,
+                std::min(part, bytes - at));
+}
 
 class studied_cache : public app::interface {
  public:

@@ -34,10 +34,6 @@ using dps::threads_of;
 constexpr unsigned locality_threads = 10;
 constexpr std::uint64_t usual_items = 65'536;
 constexpr std::uint64_t usual_operations = 4000;
-/// Of the largest values: threads that wait for one to move look for work meanwhile, and that is simulated too.
-constexpr std::uint64_t usual_large_operations = 640;
-constexpr std::size_t large_value_bytes = 8192;
-constexpr std::size_t line_bytes = 64;
 const std::vector<unsigned> usual_threads{1, 20, 40, 80};
 
 /// Nothing if there are too few threads for a server and a client.
@@ -190,8 +186,7 @@ measured_load measure(const sim::machine_spec& machine, const load& l, engine ho
     cache.reset();
   });
   check_contents(how, l, wrong, lost);
-  m.reading =
-      reading_of(m.phase, l.threads, l.value_bytes >= large_value_bytes ? l.value_bytes / line_bytes : 1);
+  m.reading = reading_of(m.phase, l.threads);
   const auto at = [&](double fraction) {
     return static_cast<double>(found.cycles.value_at(fraction).value_or(0));
   };
@@ -219,11 +214,9 @@ class simulated_caches final : public measured_pages {
     const engine how = engine_of(name);
     const auto placed = placed_for(machine(), how, l.threads);
     if (!placed) return;
-    const bool large = l.value_bytes >= large_value_bytes;
-    const std::uint64_t usual = large ? usual_large_operations : usual_operations;
     const measured_load m = measure(machine(), l, how, *placed, items_,
-                                    options().given("--operations") ? options().operations : usual,
-                                    large ? 1 : most_phases(), options().seed);
+                                    options().given("--operations") ? options().operations : usual_operations,
+                                    most_phases(), options().seed);
     nlohmann::ordered_json& one = add(l, name, m.reading, m.phase);
     one["latency_cycles"] = {{"p50", m.reading.p50}, {"p99", m.reading.p99}, {"p99.9", m.reading.p999}};
     one["hits"] = m.reading.hits;

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -70,7 +69,7 @@ class stock_cache {
       ++found->references;
       note_get(*found);
     }
-    std::memcpy(to, found->value(), value_bytes_);
+    copy_value(to, found->value(), value_bytes_);
     const std::lock_guard held(stripe_of(hash));
     drop(*found);
     return true;
@@ -85,7 +84,7 @@ class stock_cache {
     made->references = 1;
     made->flags = 0;
     made->accessed = now_;
-    std::memcpy(made->value(), from, value_bytes_);
+    copy_value(made->value(), from, value_bytes_);
     {
       const std::lock_guard held(stripe_of(hash));
       item* const old = find(key, hash);
