@@ -29,8 +29,8 @@
 
 namespace espalier {
 
-/// Is told of entries that are evicted, while `wants_evictions` is set. evicted() runs while changes of other keys wait: it may not block,
-/// nor use the cache.
+/// Is told of entries that are evicted, while `wants_evictions` is set. evicted() runs while changes of other keys wait: it may not
+/// block, nor use the cache.
 struct eviction_observer {
   std::atomic<bool> wants_evictions{false};
   virtual void evicted(std::string_view key, const cache_entry& entry) noexcept = 0;
@@ -89,6 +89,7 @@ class byte_cache {
   static constexpr std::size_t largest_key = 250;
   static constexpr std::size_t smallest_limit = std::size_t{1} << 20U;
 
+  /// Bytes of memory_limit and largest_limit: a terabyte.
   static constexpr std::size_t highest_limit = std::size_t{1} << 40U;
 
   /// Throws std::invalid_argument for a limit below smallest_limit or above highest_limit, or a largest entry above half of it;
@@ -111,8 +112,8 @@ class byte_cache {
 
   enum class access : std::uint8_t { counted, peek };
 
-  /// Calls visit(const cache_entry&) if the key is there. peek: it counts as no access, and as no find of what has ended. Constant expected time; lock-free,
-  /// except for a key that a growing table is moving. The visitor may not change the same cache.
+  /// Calls visit(const cache_entry&) if the key is there. peek: it counts as no access, and as no find of what has ended. Constant
+  /// expected time; lock-free, except for a key that a growing table is moving. The visitor may not change the same cache.
   template <class Visitor>
   bool get(const hashed_key& key, Visitor&& visit, access how = access::counted) {
     const auto guard = domain_.pin();

@@ -74,8 +74,8 @@ void watch_log::write(event kind, std::string_view type, std::string_view key, P
   clock_gettime(CLOCK_REALTIME, &now);
   char* at = put(put(line.data(), "ts="), static_cast<std::uint64_t>(now.tv_sec));
   *at++ = '.';
-  constexpr long nanoseconds = 1000;
-  at = put(at, static_cast<std::uint64_t>(now.tv_nsec / nanoseconds));
+  constexpr long nanoseconds_a_microsecond = 1000;
+  at = put(at, static_cast<std::uint64_t>(now.tv_nsec / nanoseconds_a_microsecond));
   at = put(at, " gid=");
   const std::lock_guard held(mutex_);
   at = put(at, ++lines_);
