@@ -23,6 +23,8 @@ constexpr std::uint64_t begin_cycles = 20;
 constexpr std::uint64_t commit_cycles = 15;
 constexpr std::uint64_t abort_cycles = 150;
 constexpr std::uint64_t accesses_per_turn = 4096;
+// A copy of more bytes is several accesses, between which other threads run.
+constexpr std::uint32_t most_bytes_at_once = 8 * line_bytes;
 
 touch touch_of(access_kind kind) noexcept {
   if (kind == access_kind::modify) return touch::atomic;
@@ -266,6 +268,18 @@ void simulation::before(const access& a) {
     }
     return;
   }
+  if (a.bytes <= most_bytes_at_once) return timed(a, *where);
+  access part = a;
+  for (std::uint32_t done = 0; done != a.bytes; done += part.bytes) {
+    part.address = a.address + done;
+    part.bytes = std::min(a.bytes - done, most_bytes_at_once - static_cast<std::uint32_t>(part.address % line_bytes));
+    timed(part, *where + done);
+  }
+  // The program does all of it now: transactions that have begun meanwhile meet it too.
+  if (transactional != nullptr) transactions_.on_access(fibers_.current(), a);
+}
+
+void simulation::timed(const access& a, std::uint64_t where) {
   yield_to_others();
   const unsigned me = fibers_.current();
   const unsigned hardware = hardware_thread_[me];
@@ -273,20 +287,20 @@ void simulation::before(const access& a) {
   std::uint64_t travelled = 0;
   if (transactional != nullptr) {
     if (spec().transactions->requests_travel && transactions_.conflicts(me, a)) {
-      travelled = machine_.until_asked(hardware, clock, *where);
+      travelled = machine_.until_asked(hardware, clock, where);
       clock += travelled;
       yield_to_others();
       // A request cannot be called back.
       if (transactions_.doomed(me)) {
         transactions_.meet(me, a);
-        machine_.access(hardware, clock - travelled, *where, a.bytes, touch_of(a.kind));
+        machine_.access(hardware, clock - travelled, where, a.bytes, touch_of(a.kind));
         abort_displaced();
       }
     }
     transactions_.on_access(me, a);
   }
-  const std::uint64_t line = *where / line_bytes;
-  const std::uint64_t last_line = (*where + a.bytes - 1) / line_bytes;
+  const std::uint64_t line = where / line_bytes;
+  const std::uint64_t last_line = (where + a.bytes - 1) / line_bytes;
   if (is_write(a.kind)) {
     spins_[me].reads_only = false;
     for (std::uint64_t l = line; l <= last_line && !sleepers_.empty(); ++l) wake_readers_of(l, clock);
@@ -296,7 +310,7 @@ void simulation::before(const access& a) {
   const counts earlier = observer_ ? machine_.of(hardware) : counts{};
   const std::uint64_t asked = clock - travelled + machine_.work(hardware, clock - travelled, work_per_access);
   clock =
-      std::max(clock, asked + machine_.access(hardware, asked, *where, a.bytes, touch_of(a.kind),
+      std::max(clock, asked + machine_.access(hardware, asked, where, a.bytes, touch_of(a.kind),
                                               spec().overlaps_loads ? value_of(a) : load_window::no_address));
   if (observer_) observer_(me, a, machine_.of(hardware) - earlier);
   if (transactional != nullptr && !machine_.displaced().empty()) abort_displaced();

@@ -161,6 +161,8 @@ class simulation final : public world {
   void go_on_in_turn();
   void yield_to_others();
   void touch_page(std::uint64_t where);
+  /// The access, of a few lines, in simulated time. It has this simulated address.
+  void timed(const access& a, std::uint64_t where);
   /// Aborts the transactions that had written lines which the last access displaced.
   void abort_displaced();
 

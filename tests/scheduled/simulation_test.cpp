@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <new>
@@ -177,6 +178,39 @@ TEST(simulation, additions_from_two_sockets_take_the_line_each_time) {
   EXPECT_EQ(together.local_transfers, 2 * each - 1);
   EXPECT_EQ(together.remote_transfers, 0U);
   EXPECT_LT(together.cycles, apart.cycles);
+}
+
+TEST(simulation, a_large_copy_lets_others_in_between) {
+  constexpr std::size_t bytes = 64 * sim::line_bytes;
+  struct alignas(64) memory {
+    std::array<char, 8> before{};
+    std::array<char, bytes> from{};
+    padded_word other;
+  };
+  simulation s(tiny_spec(), 2, pinning::scatter);
+  in_simulation<memory> all(s);
+  const auto from = reinterpret_cast<std::uintptr_t>(all->from.data());
+  std::vector<unsigned> turns;
+  std::uint64_t told = 0;
+  std::uint64_t lines = 0;
+  s.observe([&](unsigned thread, const sim::access& a, const sim::counts& c) {
+    turns.push_back(thread);
+    if (a.address - from >= bytes) return;
+    told += a.bytes;
+    lines += c.reads;
+  });
+  std::array<char, bytes> to{};
+  s.run([&](unsigned thread) {
+    if (thread == 0) {
+      std::memcpy(to.data(), all->from.data(), bytes);
+    } else {
+      for (int n = 0; n < 8; ++n) all->other.value.fetch_add(1);
+    }
+  });
+  EXPECT_EQ(told, bytes);
+  EXPECT_EQ(lines, 65U) << "it begins inside a line, and reads each once";
+  EXPECT_EQ(turns.front(), 0U);
+  EXPECT_EQ(turns.back(), 0U) << "the other one has ended long before";
 }
 
 // Pages.
@@ -592,6 +626,41 @@ TEST(simulation_transactions, a_request_that_arrives_after_the_commit_ends_nothi
   EXPECT_TRUE(committed_beside_a_reader(travels, commit - way / 2));
   EXPECT_FALSE(committed_beside_a_reader(at_once, commit - way / 2));
   EXPECT_FALSE(committed_beside_a_reader(travels, commit - 3 * way));
+}
+
+TEST(simulation_transactions, one_sees_a_large_copy_whole_or_not) {
+  constexpr std::size_t bytes = 1024 * sim::line_bytes;
+  std::array<char, bytes> from{};
+  from.fill(1);
+  std::set<std::pair<char, char>> seen;
+  unsigned aborted = 0;
+  struct zeroes {
+    std::array<char, bytes> all{};
+  };
+  for (std::uint64_t later = 0; later < 7000; later += 250) {
+    simulation s(transactional([](sim::transactional_spec&) {}), 2);
+    in_simulation<zeroes> copy(s);
+    std::pair<char, char> ends{};
+    bool committed = false;
+    s.run([&, to = copy->all.data(), ends = &ends](unsigned me) {
+      if (me == 0) {
+        std::memcpy(to, from.data(), bytes);
+        return;
+      }
+      sim::spend(later);
+      committed = sim::simulated_htm::run([=]() noexcept {
+                    ends->first = static_cast<const volatile char*>(to)[0];
+                    sim::spend(500);
+                    ends->second = static_cast<const volatile char*>(to)[bytes - 1];
+                  }).committed;
+    });
+    if (committed)
+      seen.insert(ends);
+    else
+      ++aborted;
+  }
+  EXPECT_EQ(seen, (std::set<std::pair<char, char>>{{0, 0}, {1, 1}}));
+  EXPECT_NE(aborted, 0U);
 }
 
 /// Thread 1 asks for the line of thread 0 in a transaction, which thread 2 ends: before it asks, while its request is on the

@@ -31,7 +31,7 @@ class parsec_cache {
 
   bool get(const cache_key& key, std::byte* to) noexcept {
     return cache_->get(text_of(key), [&](const cache_entry& e) {
-      copy_value(to, e.value.data(), std::min(e.value.size(), value_bytes_));
+      std::memcpy(to, e.value.data(), std::min(e.value.size(), value_bytes_));
     });
   }
   bool set(const cache_key& key, const std::byte* from) noexcept {
@@ -40,7 +40,7 @@ class parsec_cache {
         [this](const cache_entry*) {
           return cache_change{.what = cache_change::kind::store, .value_bytes = value_bytes_};
         },
-        [&](char* value, const cache_entry*) { copy_value(value, from, value_bytes_); });
+        [&](char* value, const cache_entry*) { std::memcpy(value, from, value_bytes_); });
     return done.outcome == cache_outcome::done;
   }
 

@@ -67,14 +67,6 @@ struct cache_shape {
   std::size_t value_bytes = 0;  ///< a multiple of 8
 };
 
-/// Copies a value in parts, between which other threads of a simulation run.
-inline void copy_value(void* to, const void* from, std::size_t bytes) noexcept {
-  constexpr std::size_t part = 512;
-  for (std::size_t at = 0; at < bytes; at += part)
-    std::memcpy(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at,
-                std::min(part, bytes - at));
-}
-
 class studied_cache : public app::interface {
  public:
   /// Called once by each thread, before time begins: stores its share of the items, and touches memory that must lie near it.

@@ -69,7 +69,7 @@ class stock_cache {
       ++found->references;
       note_get(*found);
     }
-    copy_value(to, found->value(), value_bytes_);
+    std::memcpy(to, found->value(), value_bytes_);
     const std::lock_guard held(stripe_of(hash));
     drop(*found);
     return true;
@@ -84,7 +84,7 @@ class stock_cache {
     made->references = 1;
     made->flags = 0;
     made->accessed = now_;
-    copy_value(made->value(), from, value_bytes_);
+    std::memcpy(made->value(), from, value_bytes_);
     {
       const std::lock_guard held(stripe_of(hash));
       item* const old = find(key, hash);
