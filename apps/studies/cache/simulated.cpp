@@ -216,7 +216,7 @@ class simulated_caches final : public measured_pages {
     if (!placed) return;
     const measured_load m = measure(machine(), l, how, *placed, items_,
                                     options().given("--operations") ? options().operations : usual_operations,
-                                    most_phases(), options().seed);
+                                    most_phases(3), options().seed);
     nlohmann::ordered_json& one = add(l, name, m.reading, m.phase);
     one["latency_cycles"] = {{"p50", m.reading.p50}, {"p99", m.reading.p99}, {"p99.9", m.reading.p999}};
     one["hits"] = m.reading.hits;
