@@ -190,11 +190,22 @@ void load_pair(const volatile std::uint64_t* address, std::uint64_t* both, int o
   }
 }
 
+/// These bytes, of which a read was announced before other accesses of the same call, are read now: a transaction that
+/// has begun to write them meanwhile meets the read.
+void read_now(const void* address, std::size_t bytes, const void* where) {
+  world* const w = here.running;
+  if (w == nullptr || w->transactional == nullptr) return;
+  const own_code scope;
+  w->transactional->on_access(w->slot() - 1, {reinterpret_cast<std::uintptr_t>(address),
+                                              static_cast<std::uint32_t>(bytes), access_kind::read, where});
+}
+
 void* copied(void* (*copy)(void*, const void*, std::size_t), void* to, const void* from, std::size_t bytes,
              const void* where) {
   if (bytes != 0) {
     announce(from, bytes, access_kind::read, where);
     announce(to, bytes, access_kind::write, where);
+    read_now(from, bytes, where);
   }
   return copy(to, from, bytes);
 }
@@ -348,6 +359,7 @@ int __wrap_memcmp(const void* left, const void* right, std::size_t bytes) {
   if (bytes != 0) {
     espalier::sim::announce(left, bytes, access_kind::read, ESPALIER_CALLER);
     espalier::sim::announce(right, bytes, access_kind::read, ESPALIER_CALLER);
+    espalier::sim::read_now(left, bytes, ESPALIER_CALLER);
   }
   return std::memcmp(left, right, bytes);
 }

@@ -143,6 +143,31 @@ TEST(transactions, a_reader_outside_sees_no_speculative_write_and_aborts_its_wri
   EXPECT_GT(report.transactions.of(abort_reason::explicit_abort), 0U);
 }
 
+TEST(transactions, a_copy_outside_has_nothing_that_is_taken_back) {
+  const auto report = sim::explore("copy", schedules(2000, false), [](sim::scene& s) {
+    struct words {
+      alignas(64) std::array<char, 16> from{};
+      alignas(64) std::array<char, 16> to{};
+      std::size_t volatile size = 16;  // unknown to the compiler, which would otherwise copy without a call
+    };
+    auto& all = s.make<words>();
+    s.thread("writer", [&all] {
+      static_cast<void>(htm::run([&]() noexcept {
+        all.from[0] = 1;
+        all.from[1] = 1;
+        return transaction_verdict::abort(abort_code::user_1);
+      }));
+    });
+    s.thread("copies", [&all] {
+      std::memcpy(all.to.data(), all.from.data(), all.size);
+      sim::require(std::memcmp(all.from.data(), all.to.data(), all.size) == 0, "a speculative write is compared");
+    });
+    s.at_end([&all] { sim::require(all.to[0] == 0 && all.to[1] == 0, "a speculative write is copied"); });
+  });
+  EXPECT_TRUE(report.passed()) << report;
+  EXPECT_GT(report.transactions.of(abort_reason::true_conflict), 0U);
+}
+
 TEST(transactions, a_writer_outside_aborts_a_reader) {
   const auto report = sim::explore("reads are stable", schedules(2000, false), [](sim::scene& s) {
     auto& word = s.make<std::atomic<int>>(0);
