@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -236,8 +235,6 @@ std::string looks_table(const std::vector<look>& looks, std::size_t most, bool c
 }
 
 // Command -------------------------------------------------------------------------------------------------------------
-
-namespace fs = std::filesystem;
 
 constexpr std::uint64_t model_rounds = 1'000'000;
 /// For a map, the record of its blocks and the snapshot: no map needs more.

@@ -60,7 +60,6 @@ namespace {
 
 using kind = cache_change::kind;
 using test::on_threads;
-using testing::HasSubstr;
 
 constexpr std::size_t mib = std::size_t{1} << 20U;
 // Sanitizers see with a tenth what there is to see.

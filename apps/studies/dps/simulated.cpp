@@ -28,7 +28,6 @@ namespace {
 
 using app::dps::load;
 using app::dps::page;
-using app::dps::panel;
 using app::dps::work;
 
 constexpr std::uint64_t usual_keys = 786'432;

@@ -20,7 +20,6 @@ namespace espalier {
 namespace {
 
 using caching::entry;
-using caching::entry_log;
 using caching::extents;
 using caching::hash_of;
 using caching::location;

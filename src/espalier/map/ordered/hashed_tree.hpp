@@ -150,7 +150,6 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout>
   using nodes::in_first_leaf;
   using nodes::try_apply;
   using typename base::change;
-  using typename base::effect;
   using typename base::holder;
   using typename base::leaf;
   using typename base::outcome;

@@ -121,7 +121,6 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   friend storage;
   using nodes::anchor_;
   using nodes::as_inner;
-  using nodes::as_itself;
   using nodes::find_in;
   using nodes::guess_leaf;
   using nodes::guess_leaves;

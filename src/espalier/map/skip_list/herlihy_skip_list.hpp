@@ -82,8 +82,6 @@ class herlihy_skip_list
   using typename base::tower;
 
  public:
-  using typename base::guard_type;
-
   /// The same map with other entries, another order or other policies.
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = herlihy_skip_list<K, V, T, C, Levels>;

@@ -70,8 +70,6 @@ class optik_skip_list : public locked_skip_list<optik_skip_list<Key, Value, Trai
   using typename base::tower;
 
  public:
-  using typename base::guard_type;
-
   /// The same map with other entries, another order or other policies.
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = optik_skip_list<K, V, T, C, Levels>;

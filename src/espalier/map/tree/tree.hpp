@@ -134,7 +134,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   using typename nodes::leaf;
   using typename nodes::place;
   using typename nodes::section;
-  using typename nodes::write_guard;
   template <class Section>
   using basic_place = typename nodes::template basic_place<Section>;
   using content = typename leaf::content;
