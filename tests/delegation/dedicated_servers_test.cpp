@@ -21,7 +21,7 @@ int threads_left = -1;
 
 }  // namespace
 
-#if !defined(ESPALIER_TEST_ADDRESS_SANITIZER) && !defined(ESPALIER_TEST_THREAD_SANITIZER)
+#if !defined(ESPALIER_ADDRESS_SANITIZER) && !defined(ESPALIER_THREAD_SANITIZER)
 // In the place of the C library's: std::thread calls it.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* how, void* (*run)(void*),
                               void* argument) noexcept {
