@@ -24,6 +24,7 @@
 #include "preload/elision/section_counts.hpp"
 #include "support/on_threads.hpp"
 #include "support/reexecute.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -194,14 +195,8 @@ namespace fs = std::filesystem;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-struct counts_report : counts_of_sections {
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "espalier-elide.XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder = pattern;
-    ASSERT_TRUE(counts.start());
-  }
-  void TearDown() override { fs::remove_all(folder); }
+struct counts_report : counts_of_sections, test::temporary_folder {
+  void SetUp() override { ASSERT_TRUE(counts.start()); }
 
   void write_to(const std::string& file) {
     std::memset(settings.counts.data(), 0, settings.counts.size());
@@ -214,7 +209,7 @@ struct counts_report : counts_of_sections {
     return all;
   }
 
-  fs::path folder;
+  const fs::path& folder = path();
   elision_settings settings;
 };
 
@@ -275,13 +270,6 @@ TEST_F(counts_report, takes_no_pipes_place) {
   close(reader);
   EXPECT_TRUE(fs::is_fifo(pipe));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator{}), 1);
-}
-
-TEST_F(counts_report, may_go_to_standard_error) {
-  write_to("stderr");
-  ::testing::internal::CaptureStderr();
-  EXPECT_TRUE(report_counts(settings, counts, "tts", STDERR_FILENO));
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), StartsWith("espalier elide: process "));
 }
 
 TEST_F(counts_report, on_standard_error_is_of_the_busiest) {
