@@ -102,8 +102,6 @@ void outlive_closed_pipes() noexcept {
   if (before.sa_handler != SIG_IGN) sigaction(SIGPIPE, &noted, nullptr);
 }
 
-bool met_closed_pipe() noexcept { return closed_pipe; }
-
 namespace {
 
 int complain(const std::string& name, const std::string& what, int status) {
@@ -181,7 +179,7 @@ int status_with_output(const std::string& name, int status) {
   errno = 0;
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   // The pipe's reader has closed it and wants no more output: this is no failure.
-  if (!lost || errno == EPIPE || met_closed_pipe()) return status;
+  if (!lost || errno == EPIPE || closed_pipe) return status;
   const std::string why = errno != 0 ? fmt::format(": {}", std::strerror(errno)) : "";
   return complain(name, "writing to standard output failed" + why,
                   status != exit_done ? status : exit_failure);

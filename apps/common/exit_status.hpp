@@ -54,8 +54,6 @@ class interruption {
 /// For work that writes its results to files: from now on a closed pipe ends the printing, not the program. Programs
 /// that this one starts have the signal as before.
 void outlive_closed_pipes() noexcept;
-/// Whether a closed pipe was encountered since.
-[[nodiscard]] bool met_closed_pipe() noexcept;
 
 inline constexpr int exit_done = 0;
 inline constexpr int exit_failure = 1;
