@@ -279,19 +279,6 @@ ordered_json counts_json(const counted_phase& measured) {
   return counts;
 }
 
-std::string counts_csv(const counted_phase& measured) {
-  std::string text;
-  for (const sim::counts_field& field : sim::counts_fields)
-    text += fmt::format(",{}", measured.per_operation(measured.total.*field.value));
-  return text;
-}
-
-std::string counts_csv_head(std::string_view suffix) {
-  std::string text;
-  for (const sim::counts_field& field : sim::counts_fields) text += fmt::format(",{}{}", field.name, suffix);
-  return text;
-}
-
 ordered_json context_json(const measure::run_context& host, const sim::machine_spec& machine) {
   ordered_json j;
   j["date"] = host.date;
@@ -339,12 +326,15 @@ std::string to_json(const measure::run_context& host, const sim::machine_spec& m
 std::string to_csv(const sim::machine_spec& machine, const std::vector<simulated_measurement>& all) {
   std::string text =
       "simulated_machine,workload,map,placement,mix,distribution,keys,threads,operations,simulated_ops_per_s";
-  text += counts_csv_head("_per_op") + '\n';
+  for (const sim::counts_field& field : sim::counts_fields) text += fmt::format(",{}_per_op", field.name);
+  text += '\n';
   for (const simulated_measurement& m : all) {
     text += fmt::format("{},\"{}\",{},{},{},\"{}\",{},{},{},{}", machine.name, m.plan->name, m.facts.name,
                         m.facts.placement, m.plan->mix.name, m.plan->draws.spec().to_string(), m.plan->loaded,
                         m.threads, m.operations, m.operations_per_second());
-    text += counts_csv(m) + '\n';
+    for (const sim::counts_field& field : sim::counts_fields)
+      text += fmt::format(",{}", m.per_operation(m.total.*field.value));
+    text += '\n';
   }
   return text;
 }

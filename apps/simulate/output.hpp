@@ -39,9 +39,6 @@ inline constexpr const char* trust =
 
 /// Every count per operation, by name.
 [[nodiscard]] nlohmann::ordered_json counts_json(const counted_phase& measured);
-/// The same for a line of CSV, each with a comma before it; and the names, each with the suffix.
-[[nodiscard]] std::string counts_csv(const counted_phase& measured);
-[[nodiscard]] std::string counts_csv_head(std::string_view suffix);
 
 /// The result file of a study, without entries yet. Its member `study` has name, title and paper.
 [[nodiscard]] nlohmann::ordered_json study_document(const study_options& o, const sim::machine_spec& machine,
