@@ -26,9 +26,6 @@ class StudiesTest(unittest.TestCase):
             self.table = done.stdout
             return json.loads(pathlib.Path(folder or other, "r.json").read_text())
 
-    def assertWithin(self, value: float, least: float, most: float) -> None:
-        self.assertTrue(least <= value <= most, f"{value} is not from {least} to {most}\n{self.table}")
-
 
 class MallocTsx(StudiesTest):
     """Malloc placement and TSX: a ring and a tree over allocators, at a few sizes and with few keys."""
