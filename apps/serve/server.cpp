@@ -445,6 +445,8 @@ class worker {
     std::size_t used = 0;
     try {
       used = c.commands.consume(input, out_, batch_, service_.chosen().transport.requests_per_turn);
+      // Before the replies are sent: they may wait for the reader, and its lines wait for them.
+      if (c.commands.watches() && !c.watches) begin_to_watch(c);
     } catch (const std::bad_alloc&) {
       return close_without_memory(c);
     }
@@ -468,7 +470,6 @@ class worker {
       out_.trim();
     }
     if (next == session::step::close) return close_connection(c);
-    if (c.commands.watches() && !c.watches) begin_to_watch(c);
     if (next == session::step::receive || c.input.empty()) return read_on(c);
     counters_.add(counted::yields);
     resume_later(c);

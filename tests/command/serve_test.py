@@ -684,6 +684,14 @@ class Serve(Case):
             self.assertTrue(line.endswith(b"\n") and line.startswith(b"ts="), line)
             seen += 1
         self.assertGreater(seen, 10)
+        # One whose first reply waits for its reader, behind a large value.
+        self.assertEqual(self.client().ask(f"set large 0 0 900000\r\n{'x' * 900_000}"), "STORED")
+        late = self.client()
+        late.send("get large\r\nwatch\r\n")
+        self.assertEqual(late.replies.readline(), b"VALUE large 0 900000\r\n")
+        self.assertEqual(late.replies.read(900_002 + 9)[900_000:], b"\r\nEND\r\nOK\r\n")
+        self.assertEqual(self.client().ask("get none"), "END")
+        self.assertTrue(any(b" key=none " in line for line in iter(late.replies.readline, b"")))
         self.end(server)
         self.start("-W")
         self.assertEqual(self.client().ask("watch"), "CLIENT_ERROR watch commands not allowed")
