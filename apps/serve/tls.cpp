@@ -45,7 +45,7 @@ int verification_of(unsigned mode) noexcept {
     case 2:
       return SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
     case 3:
-      return SSL_VERIFY_PEER | SSL_VERIFY_CLIENT_ONCE;
+      return SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT | SSL_VERIFY_CLIENT_ONCE;
     default:
       return SSL_VERIFY_NONE;
   }

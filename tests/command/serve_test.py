@@ -864,6 +864,18 @@ class Serve(Case):
         self.assertRegex(client.ask("refresh_certs"), "^SERVER_ERROR -o ssl_key=.*")
         self.assertEqual(secured("two").ask("mn"), "MN")
         self.end(server)
+        # What each mode asks of a client.
+        use("one")
+        for mode, takes_strangers in ("0", True), ("1", True), ("2", False), ("3", False):
+            with self.subTest(mode=mode):
+                server = self.start(*options, "-l", "127.0.0.1", "-o", f"ssl_verify_mode={mode}", tcp=True)
+                here = "127.0.0.1", int(self.ports["INET"])
+                self.assertEqual(secured(to=here, shows="one").ask("mn"), "MN")
+                answer = ""
+                with contextlib.suppress(ssl.SSLError, ConnectionError):
+                    answer = secured(to=here).ask("mn")
+                self.assertEqual(answer, "MN" if takes_strangers else "")
+                self.end(server)
 
     def test_a_restart_keeps_the_entries(self) -> None:
         file = self.folder / "memory"

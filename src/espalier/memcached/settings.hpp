@@ -18,7 +18,7 @@ struct tls_settings {
   std::string authorities;  ///< file of certificates that certify clients; empty: none
   std::string ciphers;      ///< as OpenSSL names them; empty: its default
   unsigned verify_mode =
-      0;  ///< 0: clients need no certificate; 1: one that is given is verified; 2: they need one; 3: as 1, once
+      0;  ///< 0: clients need no certificate; 1: one that is given is verified; 2: they need one; 3: as 2, once
   unsigned least_version = 2;      ///< TLS 1.this
   unsigned write_buffer = 16'384;  ///< only shown
   bool key_is_der = false;
