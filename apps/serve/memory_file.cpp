@@ -220,9 +220,10 @@ std::string memory_file::load(service& into) {
       if (b.bytes == 0) return {};
       if (!put_back({bytes.data(), b.bytes}, into.cache(), into.clock().now())) return "it was changed";
       read += sizeof(b) + b.bytes;
-      // In a tmpfs, and elsewhere, the memory of what was read is free for the cache.
-      static_cast<void>(
-          fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(read)));
+      // In a tmpfs, and elsewhere, the memory of what was read is free for the cache. The header stays: if this start does not
+      // come to its end, the next one sees whose file it is.
+      static_cast<void>(fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, sizeof(h),
+                                  static_cast<off_t>(read - sizeof(h))));
     }
   }();
   if (!why.empty()) into.cache().flush();

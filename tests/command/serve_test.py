@@ -942,6 +942,36 @@ class Serve(Case):
         for at in (88, 112, 129):  # of the one record
             begins_empty(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:], "it was changed")
 
+    def keep_some(self, *options: str, environment: dict[str, str] | None = None) -> None:
+        """Leaves entries, one of them of 9 MB, in the file "memory"."""
+        server = self.start("-e", "memory", "-P", "pid", *options, environment=environment)
+        client = self.client()
+        self.assertEqual(client.ask("set before 0 0 1\r\n1"), "STORED")
+        self.assertEqual(client.ask(f"set large 0 0 9000000\r\n{'x' * 9_000_000}"), "STORED")
+        self.assertEqual(client.ask("set after 0 0 1\r\n2"), "STORED")
+        self.end(server, signal.SIGUSR1)
+
+    def test_a_start_that_is_killed_while_it_reads_the_file(self) -> None:
+        self.keep_some("-m", "64", "-I", "16m")
+        library = compiled(r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int fallocate(int fd, int mode, off_t from, off_t bytes) {
+  syscall(SYS_fallocate, fd, mode, from, bytes);
+  return raise(SIGKILL);
+}
+""", "-shared", "-fPIC")
+        options = ("-e", "memory", "-m", "64", "-I", "16m")
+        killed = subprocess.run([COMMAND, "serve", "-s", self.path, *options], cwd=self.folder, capture_output=True,
+                                env={**os.environ, "LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0"})
+        self.assertEqual(killed.returncode, -signal.SIGKILL)
+        server = self.start(*options)
+        self.assertEqual(self.client().ask("get before after"), "END")
+        self.end(server, said=f"espalier serve: -e {self.folder / 'memory'}: it was not closed, or has been read; "
+                              "the cache starts empty\n")
+
     def refused_start(self, *options: str) -> str:
         done = subprocess.run([COMMAND, "serve", "-s", self.path + "2", *options], cwd=self.folder, text=True, capture_output=True)
         self.assertEqual(done.returncode, 2, done.stderr)
