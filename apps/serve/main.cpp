@@ -176,7 +176,7 @@ cache_options cache_of(const serve_options& o) {
                                std::max(c.memory_limit, byte_cache::highest_limit));
   c.evicts = !o.keeps_all;
   c.largest_entry = bytes_of(o.largest_item);
-  if (c.largest_entry < kibibyte || c.largest_entry > 128 * mebibyte)
+  if (c.largest_entry < kibibyte || c.largest_entry > largest_item)
     throw usage_error(fmt::format("-I {}: the largest item is from 1k to 128m", o.largest_item));
   if (c.largest_entry > c.memory_limit / 2)
     throw usage_error(

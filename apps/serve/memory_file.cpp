@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
+#include "apps/serve/options.hpp"
 
 // The file: a header, and blocks of records, each with the hash of its bytes. The header says that the file is whole when all is
 // written, and no longer when its entries are read.
@@ -64,7 +65,9 @@ struct record {
 static_assert(std::is_trivially_copyable_v<record> && sizeof(record) == 40);
 enum record_mark : std::uint8_t { fetched = 1, stale = 2, claimed = 4, proven = 8 };
 
+/// A block ends with the record that makes it so long.
 constexpr std::size_t block_bytes = std::size_t{1} << 20U;
+constexpr std::size_t longest_block = block_bytes + sizeof(record) + largest_item;
 
 std::uint64_t hash_of(const block& b, const char* from) noexcept {
   return XXH3_64bits_withSeed(from, b.bytes, b.bytes);
@@ -211,9 +214,7 @@ std::string memory_file::load(service& into) {
     std::uint64_t read = sizeof(h);
     while (true) {
       block b;
-      if (!read_all(descriptor_, &b, sizeof(b)) ||
-          b.bytes > into.cache().options().memory_limit + 2 * block_bytes)
-        return "it is not whole";
+      if (!read_all(descriptor_, &b, sizeof(b)) || b.bytes > longest_block) return "it is not whole";
       if (bytes.size() < b.bytes) bytes.resize(b.bytes);
       if (!read_all(descriptor_, bytes.data(), b.bytes) || hash_of(b, bytes.data()) != b.hash)
         return "it was changed";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 // completes them, and the server, which uses them.
 
 namespace espalier::app {
+
+/// What -I is at most: a key with its value.
+inline constexpr std::size_t largest_item = std::size_t{128} << 20U;
 
 struct serve_options {
   memcached::transport_settings transport;

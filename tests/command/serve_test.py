@@ -951,6 +951,13 @@ class Serve(Case):
         self.assertEqual(client.ask("set after 0 0 1\r\n2"), "STORED")
         self.end(server, signal.SIGUSR1)
 
+    def test_a_restart_with_less_memory_leaves_out_what_is_too_large(self) -> None:
+        self.keep_some("-m", "64", "-I", "16m")
+        server = self.start("-e", "memory", "-m", "4")
+        client = self.client()
+        self.assertEqual([client.ask(f"mg {key}") for key in ("before", "large", "after")], ["HD", "EN", "HD"])
+        self.end(server)
+
     def test_a_start_that_is_killed_while_it_reads_the_file(self) -> None:
         self.keep_some("-m", "64", "-I", "16m")
         library = compiled(r"""
