@@ -351,10 +351,11 @@ class background {
   int ready_ = -1;
 };
 
-/// Holds back the signals that end the server until it can handle them, so that no file stays.
+/// Holds back the signals that end the server while it cannot handle them, so that no file stays.
 class signals_that_wait {
  public:
-  signals_that_wait() noexcept { set(SIG_BLOCK); }
+  signals_that_wait() noexcept { hold_back(); }
+  void hold_back() const noexcept { set(SIG_BLOCK); }
   void let_through() const noexcept { set(SIG_UNBLOCK); }
 
  private:
@@ -451,6 +452,8 @@ int serve(serve_options o, char** arguments) {
   drop_code_of_start();
   waiting.let_through();
   const bool keeps_entries = server->run();
+  // Until the entries are written: without the server a second signal would end the process.
+  waiting.hold_back();
   server.reset();
   if (kept && keeps_entries) {
     if (const std::string why = kept->save(*shared); !why.empty()) {

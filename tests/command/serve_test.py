@@ -979,6 +979,27 @@ int fallocate(int fd, int mode, off_t from, off_t bytes) {
         self.end(server, said=f"espalier serve: -e {self.folder / 'memory'}: it was not closed, or has been read; "
                               "the cache starts empty\n")
 
+    def test_no_signal_ends_it_while_it_writes_the_file(self) -> None:
+        library = compiled(r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int ftruncate(int fd, off_t bytes) {
+  kill(getpid(), SIGTERM);
+  kill(getpid(), SIGINT);
+  kill(getpid(), SIGHUP);
+  kill(getpid(), SIGUSR1);
+  return syscall(SYS_ftruncate, fd, bytes);
+}
+""", "-shared", "-fPIC")
+        self.keep_some("-m", "64", "-I", "16m",
+                       environment={"LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0"})
+        self.assertEqual(sorted(os.listdir(self.folder)), ["memory", "ports"])
+        server = self.start("-e", "memory", "-m", "64", "-I", "16m")
+        self.assertEqual(self.client().ask("get after", 3), "VALUE after 0 1\n2\nEND")
+        self.end(server)
+
     def refused_start(self, *options: str) -> str:
         done = subprocess.run([COMMAND, "serve", "-s", self.path + "2", *options], cwd=self.folder, text=True, capture_output=True)
         self.assertEqual(done.returncode, 2, done.stderr)
