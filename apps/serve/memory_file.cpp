@@ -35,7 +35,8 @@ struct header {
   std::uint32_t byte_order = 0x0102'0304U;
   std::uint32_t second = 0;  // of the server's clock
   std::int64_t origin = 0;   // the calendar's time of second 0
-  std::uint64_t entries = 0;
+  std::uint32_t unused = 0;
+  std::uint32_t flush_due = 0;  // the second of a flush to come; 0: there is none
 };
 constexpr std::string_view whole = "espalier cache 1";
 constexpr std::string_view not_whole = "espalier cache 0";
@@ -124,7 +125,6 @@ class block_writer {
     append(&r, sizeof(r));
     append(kept.key.data(), kept.key.size());
     append(e.value.data(), e.value.size());
-    ++entries_;
     return bytes_.size() < block_bytes || flush();
   }
   [[nodiscard]] bool flush() {
@@ -135,7 +135,6 @@ class block_writer {
     return done;
   }
   [[nodiscard]] bool finish() { return (bytes_.empty() || flush()) && flush(); }
-  [[nodiscard]] std::uint64_t entries() const noexcept { return entries_; }
 
  private:
   void append(const void* from, std::size_t bytes) {
@@ -145,7 +144,6 @@ class block_writer {
 
   int to_;
   std::vector<char> bytes_;
-  std::uint64_t entries_ = 0;
 };
 
 /// The records of a block, into a cache. False: it is none.
@@ -218,7 +216,10 @@ std::string memory_file::load(service& into) {
       if (bytes.size() < b.bytes) bytes.resize(b.bytes);
       if (!read_all(descriptor_, bytes.data(), b.bytes) || hash_of(b, bytes.data()) != b.hash)
         return "it was changed";
-      if (b.bytes == 0) return {};
+      if (b.bytes == 0) {
+        into.flush_at(h.flush_due);
+        return {};
+      }
       if (!put_back({bytes.data(), b.bytes}, into.cache(), into.clock().now())) return "it was changed";
       read += sizeof(b) + b.bytes;
       // In a tmpfs, and elsewhere, the memory of what was read is free for the cache. The header stays: if this start does not
@@ -249,7 +250,7 @@ std::string memory_file::save(service& from) {
     h = header_for(from, whole);
     h.second = from.clock().now();
     h.origin = from.clock().origin();
-    h.entries = writer.entries();
+    h.flush_due = from.flush_due();
     if (pwrite(descriptor_, &h, sizeof(h), 0) != static_cast<ssize_t>(sizeof(h))) failed = errno;
   }
   if (!failed) return {};

@@ -1000,6 +1000,20 @@ int ftruncate(int fd, off_t bytes) {
         self.assertEqual(self.client().ask("get after", 3), "VALUE after 0 1\n2\nEND")
         self.end(server)
 
+    def test_a_flush_to_come_comes_after_a_restart(self) -> None:
+        options = ("-e", "memory", "-t", "1", "--test-clock")
+        server = self.start(*options)
+        client = self.client()
+        self.assertEqual(client.ask("set k 0 0 1\r\n1"), "STORED")
+        self.assertEqual(client.ask("flush_all 1000"), "OK")
+        self.end(server, signal.SIGUSR1)
+        server = self.start(*options)
+        client = self.client()
+        self.assertEqual(client.ask("get k", 3), "VALUE k 0 1\n1\nEND")
+        self.assertEqual(client.ask("debugtime 1000"), "OK")
+        self.assertEqual(client.ask("get k"), "END")
+        self.end(server)
+
     def refused_start(self, *options: str) -> str:
         done = subprocess.run([COMMAND, "serve", "-s", self.path + "2", *options], cwd=self.folder, text=True, capture_output=True)
         self.assertEqual(done.returncode, 2, done.stderr)

@@ -58,6 +58,14 @@ class service {
     flush_due_.store(due > now ? due : 0, std::memory_order_relaxed);  // relaxed: the cache orders its flush
     if (due != 0 && due <= now) cache_.flush();
   }
+  /// The second of the flush that is to come; 0 if there is none. For the service that goes on where this one ends.
+  [[nodiscard]] std::uint32_t flush_due() const noexcept {
+    return flush_due_.load(std::memory_order_relaxed);  // relaxed: the cache orders its flush
+  }
+  /// Forgets all entries that were stored before this second, when tick() comes to it.
+  void flush_at(std::uint32_t second) noexcept {
+    flush_due_.store(second, std::memory_order_relaxed);  // relaxed: the cache orders its flush
+  }
 
   // The settings that commands change.
   /// False: there is no such limit, as byte_cache::limit_memory(). What is above it goes now if it is little, else by tick().
