@@ -135,8 +135,8 @@ void read_extended(serve_options& o) {
       o.ignored.push_back("-o " + name);
     } else if (name != "maxconns_fast" && name != "no_maxconns_fast") {
       throw usage_error(
-          fmt::format("-o {}: there is no such setting; idle_timeout=N, maxconns_fast, no_maxconns_fast and "
-                      "watcher_logbuf_size=KB are. Those of "
+          fmt::format("-o {}: there is no such setting; idle_timeout=N, maxconns_fast, no_maxconns_fast, "
+                      "watcher_logbuf_size=KB and, for -Z, ssl_... are. Those of "
                       "memcached for extstore and the proxy have no counterpart here",
                       name));
     }
