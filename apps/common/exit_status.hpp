@@ -32,7 +32,8 @@ class usage_error : public std::runtime_error {
 [[nodiscard]] std::string did_you_mean(std::string_view typed, const std::vector<std::string>& known);
 
 /// During its lifetime, the first SIGINT or SIGTERM only makes requested() true, and reports on standard error that the
-/// results so far will be written. The next one ends the program. One object at a time.
+/// results so far will be written. A later one ends the program; those that follow at once belong to the first. One object
+/// at a time.
 class interruption {
  public:
   interruption();

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import threading
+import time
 import unittest
 
 from case import COMMAND, SIMULATOR, Case
@@ -135,8 +136,10 @@ class Outputs(Case):
 
 
 class Interrupted(Case):
-    def interrupted(self, *arguments: str, after: str, by: int = signal.SIGINT, times: int = 1) -> tuple[int, str]:
-        """Status and standard error of a command that gets a signal once it has said something."""
+    def interrupted(self, *arguments: str, after: str, by: int = signal.SIGINT,
+                    again: bool = False) -> tuple[int, str]:
+        """Status and standard error of a command that gets a signal once it has said something; or more of them, until it has
+        ended."""
         with subprocess.Popen([COMMAND, *arguments], cwd=self.folder, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
             # Where it does not end by itself.
@@ -148,11 +151,10 @@ class Interrupted(Case):
                 line = process.stderr.readline()
                 self.assertTrue(line, said)
                 said += line
-            for _ in range(times):
+            os.killpg(process.pid, by)
+            while again and process.poll() is None:
+                time.sleep(0.1)
                 os.killpg(process.pid, by)
-                # Two at once would be one.
-                while times > 1 and "interrupted" not in said:
-                    said += process.stderr.readline()
             said += process.stderr.read()
             return process.wait(), said
 
@@ -170,6 +172,27 @@ class Interrupted(Case):
                 self.assertLess(len(runs), 400)
         self.assertTrue(says_so(self.folder / "report.html"))
 
+    def test_a_request_that_comes_twice_is_one(self) -> None:
+        """As from timeout, which sends its signal to the program and then to its group."""
+        while True:
+            (self.folder / "r.json").unlink(missing_ok=True)
+            with subprocess.Popen([COMMAND, "bench", "--maps", "ticket", "--keys", "500", "--runs", "2000", "--time", "0.02",
+                                   "--threads", "1", "--json", "r.json"], cwd=self.folder, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True) as process:
+                while "run" not in process.stderr.readline():
+                    pass
+                began = time.monotonic()
+                process.send_signal(signal.SIGTERM)
+                while "interrupted" not in process.stderr.readline():  # two at once would be one
+                    pass
+                process.send_signal(signal.SIGTERM)
+                took = time.monotonic() - began
+                process.stderr.read()
+            if took < 0.2:
+                break
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        self.assertIs(json.loads((self.folder / "r.json").read_text())["context"]["incomplete"], True)
+
     def test_a_long_run_ends_too_and_leaves_no_file(self) -> None:
         for by, after, *command in (
                 (signal.SIGINT, "warm up", "bench", "--maps", "ticket", "--keys", "500", "--runs", "2", "--time", "3000"),
@@ -181,7 +204,7 @@ class Interrupted(Case):
 
     def test_the_second_signal_ends_it_at_once(self) -> None:
         status, _ = self.interrupted("bench", "--maps", "ticket", "--keys", "500", "--operations", "1000000000000",
-                                     "--json", "r.json", after="warm up", times=2)
+                                     "--json", "r.json", after="warm up", again=True)
         self.assertEqual(status, -signal.SIGINT)
         self.assertEqual(list(self.folder.iterdir()), [])
 
