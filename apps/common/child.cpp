@@ -77,6 +77,10 @@ ended_child wait_for(pid_t child) noexcept {
   return ended;
 }
 
+int exit_status_of(const ended_child& child) noexcept {
+  return WIFEXITED(child.status) ? WEXITSTATUS(child.status) : 128 + WTERMSIG(child.status);
+}
+
 namespace {
 
 std::atomic<pid_t> running_child{0};
@@ -128,13 +132,13 @@ class signals_for_child {
   }
   [[nodiscard]] const posix_spawnattr_t* for_child() const noexcept { return &for_child_; }
 
-  /// The child's status, as waitpid() returns it, when the child has ended.
+  /// The child's exit status, when the child has ended.
   [[nodiscard]] int status_of(pid_t child) const {
     running_child = child;
     sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
-    const int status = wait_for(child).status;
+    const ended_child ended = wait_for(child);
     running_child = 0;
-    return status;
+    return exit_status_of(ended);
   }
 
  private:
@@ -158,8 +162,7 @@ std::optional<int> run_child(const std::vector<std::string>& command, child_outp
       command, {.descriptors = &descriptors, .environment = environment, .attributes = signals.for_child()});
   if (!child) return std::nullopt;
   if (process != nullptr) *process = *child;
-  const int status = signals.status_of(*child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return signals.status_of(*child);
 }
 
 std::optional<fs::path> find_companion(const fs::path& built, const fs::path& installed) {

@@ -56,6 +56,9 @@ struct ended_child {
 /// Waits for the child's end. Signals that arrive meanwhile are handled, and the wait continues.
 [[nodiscard]] ended_child wait_for(pid_t child) noexcept;
 
+/// 128 plus the signal's number if a signal ended it.
+[[nodiscard]] int exit_status_of(const ended_child& child) noexcept;
+
 enum class child_output : unsigned char { shown, dropped };
 
 /// Runs a program to its end and returns its exit status: 128 plus the signal's number if a signal ended it, nullopt if

@@ -1,5 +1,6 @@
 #include "apps/espalier/baseline.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 namespace espalier::app {
 
 using nlohmann::ordered_json;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -146,10 +148,11 @@ int report_comparison(const std::vector<compared_time>& all, double margin, cons
 
 ordered_json measure_in_turns(const std::string& command, const std::vector<std::string>& arguments,
                               std::int64_t turns, std::vector<compared_time>& all) {
-  const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
-  if (access(command.c_str(), X_OK) != 0)
+  const std::string own = fs::read_symlink("/proc/self/exe").string();
+  if (access(command.c_str(), X_OK) != 0 || !fs::is_regular_file(command))
     throw usage_error(
         fmt::format("--baseline-command {} is no program; name the espalier of another build", command));
+  const std::string other_build = fs::absolute(command).string();  // a name alone would be looked for in PATH
   const scratch_folder scratch("espalier-turns");
   const auto measure = [&](const std::string& program) {
     const std::string file = scratch.path() / "results.json";
@@ -158,12 +161,19 @@ ordered_json measure_in_turns(const std::string& command, const std::vector<std:
     for (const char* const word : {"--runs=1", "--latency-every=0", "--no-leak-check"})
       words.emplace_back(word);
     words.push_back("--json=" + file);
-    const std::optional<int> status = run_child(words, child_output::dropped);
+    child_descriptors descriptors;
+    descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
+    // An interrupt ends the turns, not the run that is being measured.
+    const auto child = spawn(words, {.descriptors = &descriptors, .apart = true});
+    const int status = child ? exit_status_of(wait_for(*child)) : 127;
     if (status != exit_done)
-      throw std::runtime_error(
-          fmt::format("{} bench has ended with status {}; see above", program, status ? *status : 127));
+      throw std::runtime_error(fmt::format("{} bench has ended with status {}; see above", program, status));
     std::ifstream from(file);
-    return ordered_json::parse(from);
+    ordered_json found = ordered_json::parse(from, nullptr, false);
+    if (!found.is_object())
+      throw std::runtime_error(
+          fmt::format("{} bench has written no results; name the espalier of another build", program));
+    return found;
   };
 
   struct figures {
@@ -173,15 +183,18 @@ ordered_json measure_in_turns(const std::string& command, const std::vector<std:
   };
   std::map<std::string, figures> of_name;
   ordered_json results;
-  for (std::int64_t turn = 0; turn < turns && !interruption::requested(); ++turn) {
+  std::int64_t turn = 0;
+  for (; turn < turns && !interruption::requested(); ++turn) {
     std::fprintf(stderr, "turn %lld of %lld\n", static_cast<long long>(turn + 1),
                  static_cast<long long>(turns));
     // What comes first alternates, so that neither gains by its place.
     ordered_json before;
     ordered_json now;
-    if (turn % 2 == 0) before = measure(command);
+    if (turn % 2 == 0) before = measure(other_build);
+    if (interruption::requested()) break;
     now = measure(own);
-    if (turn % 2 != 0) before = measure(command);
+    if (turn % 2 != 0 && interruption::requested()) break;
+    if (turn % 2 != 0) before = measure(other_build);
     const std::vector<measured_time> others = times_of(before);
     for (const measured_time& t : times_of(now)) {
       const auto other = std::ranges::find(others, t);
@@ -202,7 +215,8 @@ ordered_json measure_in_turns(const std::string& command, const std::vector<std:
       results["benchmarks"].push_back(std::move(entry));
     }
   }
-  if (!results.is_null()) keep_medians_of(results, turns);
+  if (!results.is_null()) keep_medians_of(results, turn);
+  if (!results.is_null() && interruption::requested()) results["context"]["incomplete"] = true;
   std::erase_if(all, [&](const compared_time& c) { return !of_name.contains(c.name); });
   for (compared_time& c : all) {
     const figures& f = of_name[c.name];

@@ -281,6 +281,7 @@ void run_in_turns(const bench_options& o, const CLI::App& verb, result_files& fi
   ordered_json results = measure_in_turns(
       o.baseline_command, arguments_of(verb, {"--baseline-command", "--margin", "--runs", "--json"}), o.runs,
       all);
+  if (all.empty() && interruption::status() != 0) throw CLI::RuntimeError(interruption::status());
   const int judged = report_comparison(all, o.margin, o.baseline_command, results);
   if (files.json) files.json->commit(written(results));
   print_written({o.json});

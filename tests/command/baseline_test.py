@@ -3,7 +3,10 @@
 change the verdict: a thousand times as fast, or as slow."""
 
 import json
+import os
 import pathlib
+import signal
+import subprocess
 import unittest
 
 from case import COMMAND, Case
@@ -158,6 +161,33 @@ sys.exit(done.returncode)
         done = self.ended(1, "bench", *LOAD, "--baseline-command", str(other))
         self.assertIn("other: no such option", done.stderr)
         self.assertIn("ended with status 2", done.stderr)
+        other.write_text("#!/bin/sh\n")
+        done = self.ended(1, "bench", *LOAD, "--baseline-command", str(other))
+        self.assertIn("other bench has written no results", done.stderr)
+
+    def test_a_name_alone_is_a_file_here(self) -> None:
+        self.other_build(1000)
+        done = self.ended(0, "bench", *LOAD, "--mix", "50/25/25", "--runs", "1", "--baseline-command", "other")
+        self.assertIn("none of 4 is slower", done.stdout)
+        self.assertTrue((self.folder / "measured").exists())
+
+    def test_turns_that_are_interrupted(self) -> None:
+        for to_group in (False, True):
+            with self.subTest(to_group=to_group), subprocess.Popen(
+                    [COMMAND, "bench", *LOAD, "--mix", "50/25/25", "--runs", "100000", "--baseline-command",
+                     self.other_build(1000), "--json", "turns.json"],
+                    cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+                while "turn 3 of" not in process.stderr.readline():
+                    pass
+                (os.killpg if to_group else os.kill)(process.pid, signal.SIGINT)
+                process.stderr.read()
+                self.assertIn("none of 4 is slower", process.stdout.read())
+                self.assertEqual(process.wait(), 130)
+                results = json.loads((self.folder / "turns.json").read_text())
+                self.assertIs(results["context"]["incomplete"], True)
+                runs = [b for b in results["benchmarks"] if b["run_name"] == NAMES[0] and b["run_type"] == "iteration"]
+                self.assertGreaterEqual(len(runs), 2)
+                self.assertEqual({b["repetitions"] for b in results["benchmarks"]}, {len(runs)})
 
 
 if __name__ == "__main__":
