@@ -74,7 +74,7 @@ class Baseline(Case):
         done = self.ended(0, *QUICK, "--baseline", "before.json")
         self.assertIn("none of 2 is slower", done.stdout)
         self.assertEqual(done.stderr.count("is not compared"), 2)
-        for term in ("mix", "distribution", "keys", "key_type", "placement"):
+        for term in ("mix", "distribution", "keys", "key_order", "key_type", "placement"):
             with self.subTest(term):
                 self.saved(1000, **{term: "other"})
                 done = self.ended(1, *QUICK, "--baseline", "before.json")

@@ -81,6 +81,7 @@ void add_subject(ordered_json& j, const measurement& m) {
   j["mix"] = m.plan->trace.empty() ? m.plan->mix.name : "trace";
   j["distribution"] = m.plan->trace.empty() ? m.plan->draws.spec().to_string() : "trace";
   j["keys"] = m.plan->loaded;
+  j["key_order"] = to_string(m.plan->keys.order());
   j["key_type"] = to_string(m.plan->keys.type());
   j["placement"] = m.facts.placement;
 }
