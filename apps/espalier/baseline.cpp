@@ -49,7 +49,9 @@ std::vector<measured_time> times_of(const ordered_json& results) {
 }
 
 std::string text_in(const ordered_json& results, const char* field) {
-  const ordered_json value = results.value("context", ordered_json::object()).value(field, ordered_json());
+  const ordered_json context = results.value("context", ordered_json());
+  if (!context.is_object()) return "unavailable";
+  const ordered_json value = context.value(field, ordered_json());
   return value.is_string() ? value.get<std::string>() : "unavailable";
 }
 
@@ -82,7 +84,7 @@ void keep_medians_of(ordered_json& results, std::int64_t turns) {
 
 baseline::baseline(const std::string& file) : file_(file) {
   std::ifstream from(file);
-  if (!from) throw usage_error(fmt::format("--baseline {} cannot be read", file));
+  if (!from || fs::is_directory(file)) throw usage_error(fmt::format("--baseline {} cannot be read", file));
   const ordered_json results = ordered_json::parse(from, nullptr, false);
   if (!results.is_discarded()) times_ = times_of(results);
   if (times_.empty())

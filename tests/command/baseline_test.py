@@ -86,9 +86,12 @@ class Baseline(Case):
         (folder / "none.json").write_text("{}")
         (folder / "no.json").write_text("no JSON")
         (folder / "cut.json").write_text('{"benchmarks": [3, {"aggregate_name": "median"}, {"run_name": 7}]}')
+        (folder / "folder").mkdir()
         before = str(folder / self.saved(1))
         for arguments, word in {
             ("--baseline", "absent.json"): "cannot be read",
+            ("--baseline", str(folder / "folder")): "cannot be read",
+            ("--baseline-command", str(folder / "folder")): "no program",
             ("--baseline", str(folder / "none.json")): "no results of espalier bench",
             ("--baseline", str(folder / "no.json")): "no results of espalier bench",
             ("--baseline", str(folder / "cut.json")): "no results of espalier bench",
@@ -102,6 +105,13 @@ class Baseline(Case):
         }.items():
             with self.subTest(arguments):
                 self.assertIn(word, self.refused("bench", *LOAD, *arguments))
+
+    def test_a_baseline_without_a_context(self) -> None:
+        self.saved(1000)
+        everything = json.loads((self.folder / "before.json").read_text())
+        (self.folder / "before.json").write_text(json.dumps(everything | {"context": 5}))
+        done = self.ended(0, *QUICK, "--baseline", "before.json")
+        self.assertIn("before.json (commit unavailable, unavailable)", done.stdout)
 
     def other_build(self, factor: float) -> str:
         """A build of the command that is said to take so many times the time."""
