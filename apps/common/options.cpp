@@ -122,7 +122,7 @@ std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked) {
           fmt::format("--threads {} is out of range; from 1 to {} is possible", n, most_threads));
     threads.push_back(static_cast<unsigned>(n));
   }
-  return threads;
+  return without_repeats(std::move(threads));
 }
 
 void check_seconds(double seconds) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/common/option_checks.hpp"
@@ -61,6 +63,16 @@ void declare_results(CLI::App& verb, result_options& options);
 inline constexpr std::int64_t most_runs = 1'000'000;
 /// The program itself has some of the slots of threads.
 inline constexpr std::int64_t most_threads = hw::max_thread_slots - 16;
+
+/// The first of equal values: what is asked for twice is measured once.
+template <class T>
+[[nodiscard]] std::vector<T> without_repeats(std::vector<T> values) {
+  std::vector<T> kept;
+  for (T& one : values) {
+    if (std::ranges::find(kept, one) == kept.end()) kept.push_back(std::move(one));
+  }
+  return kept;
+}
 
 /// The numbers of threads to measure with; if none is asked for, one a core, at most 16. Throws usage_error.
 [[nodiscard]] std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked);

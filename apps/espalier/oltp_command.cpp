@@ -369,7 +369,7 @@ std::vector<std::string> chosen_of(const std::vector<std::string>& named,
       throw usage_error(fmt::format("there is no {} '{}'{}; there are {}", noun, one,
                                     did_you_mean(one, known), fmt::join(known, ", ")));
   }
-  return named;
+  return without_repeats(named);
 }
 
 /// Before the runs, so that a long one does not surprise.

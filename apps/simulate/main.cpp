@@ -82,7 +82,7 @@ std::vector<unsigned> chosen_threads(const simulate_options& o, const sim::machi
                                     o.calibrate ? "with --calibrate here" : "on " + machine.name));
     threads.push_back(static_cast<unsigned>(n));
   }
-  return threads;
+  return app::without_repeats(std::move(threads));
 }
 
 sim::pinning chosen_pinning(const std::string& name) {

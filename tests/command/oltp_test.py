@@ -47,6 +47,12 @@ class Oltp(Case):
         whole = self.ended(0, *some, "--details").stdout
         self.assertEqual(whole.count("conditions: 3 of 3 hold"), 6)
 
+    def test_what_is_asked_for_twice_is_measured_once(self) -> None:
+        done = self.ended(0, "oltp", "--rows", "100", "--workload", "ycsb-a", "--threads", "1,1", "--transactions-each", "100",
+                          "--index", "ticket,ticket", "--cc", "silo,silo")
+        self.assertIn("conditions: 3 of 3 hold", done.stdout)
+        self.assertEqual(done.stdout.count("ticket  silo"), 1)
+
     def test_reads_see_whole_rows(self) -> None:
         for workload in "abcdef":
             for protocol in ("no_wait", "silo") if not LONG else ("no_wait", "wait_die", "silo"):
