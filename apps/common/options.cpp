@@ -234,8 +234,10 @@ void declare(CLI::App& verb, simulate_options& o) {
       "--study", o.study, "NAME",
       "Run a study instead of the maps: atc18, cache, calibration, dps, eunomia, malloc-tsx or oltp; an "
       "unknown name lists them with descriptions");
-  measurement.add_list("--figure", o.figures, "ID",
-                       "Of a study, only these figures, comma-separated; an unknown one lists them");
+  measurement.add_list(
+      "--figure", o.figures, "ID",
+      "Of a study other than malloc-tsx, only these figures, comma-separated; an unknown one lists "
+      "them");
   measurement.add_list("--sizes", o.sizes, "BYTES",
                        "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx");
   measurement.add_flag("--calibrate", o.calibrate,

@@ -589,11 +589,12 @@ void add_oltp_command(CLI::App& parser) {
   which.add("--row-placement", o->row_placement, "NAME", "The placement of the rows alone");
   which.add_default("--row-locks", o->row_locks, "BYTES",
                     "Bytes of a row's lock: 48, or 192 in lines of its own");
-  which.add_default("--rows-as", o->rows_as, "FORM",
-                    "Blocks of a row: plain, three, or dbx, the five of the ATC 2018 study's database");
+  which.add_default(
+      "--rows-as", o->rows_as, "FORM",
+      "Blocks of a row: plain, which are three, or dbx: the five of the ATC 2018 study's database");
   which.add(
       "--inspect", o->inspected, "MACHINE",
-      "Show where the blocks lie after the load, in the caches of this machine, or one of a paper; slower");
+      "Show where the blocks lie after the load, in the caches of a machine: this, or a paper's; slower");
   option_group load(*verb, load_group);
   load.add_default("--workload", o->workload, "NAME",
                    "tpcc, ycsb-a to ycsb-f, or ycsb-atc, the mix of the ATC 2018 study");
