@@ -135,6 +135,9 @@ int complain(const std::string& name, const std::string& what, int status) {
 void refuse_empty_items(const CLI::App& parser, int argc, const char* const* argv) {
   const CLI::App* verb = &parser;
   const CLI::Option* option = nullptr;
+  const auto named_briefly = [&verb](std::string_view word) {
+    return word.starts_with('-') ? verb->get_option_no_throw(std::string(word.substr(0, 2))) : nullptr;
+  };
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];
     std::string_view value = word;
@@ -143,6 +146,10 @@ void refuse_empty_items(const CLI::App& parser, int argc, const char* const* arg
       option = verb->get_option_no_throw(std::string(word.substr(0, equals)));
       if (equals == std::string_view::npos) continue;
       value = word.substr(equals + 1);
+    } else if (const CLI::Option* const brief = named_briefly(word)) {
+      option = brief;
+      if (word.size() == 2) continue;
+      value = word.substr(2);
     } else if (option == nullptr) {
       const auto named = verb->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
       if (!named.empty()) verb = named.front();

@@ -382,7 +382,8 @@ class Serve(Case):
             ("-D", "::"): "one character", ("-s", "x", "-a", "999"): "octal", ("-a", "700"): "no effect without --unix-socket",
             ("-l", "no.such.host.invalid"): "cannot listen", ("-l", "127.0.0.1:x"): "no port",
             ("-l", "proto[ascii]:127.0.0.1"): "tags", ("-s", "s" * 200): "at most", ("-s", "none/s"): "No such file",
-            ("-P", "none/pid"): "none", ("-u", "no-such-user"): "-u no-such-user", ("--thread", "3"): "did you mean '--threads'?"})
+            ("-P", "none/pid"): "none", ("-u", "no-such-user"): "-u no-such-user", ("--thread", "3"): "did you mean '--threads'?",
+            ("-l", ",", "-t", "1"): "has an empty item", ("-omodern,,idle_timeout=1",): "has an empty item"})
         self.assertIn("espalier ", self.ended(0, "serve", "-V").stdout)
         shown = self.ended(0, "serve", "-h").stdout
         self.assertNotIn("--test-clock", shown)
