@@ -81,6 +81,16 @@ class Baseline(Case):
                 self.assertIn("nothing could be compared", done.stdout)
                 self.assertEqual(done.stderr.count("is not compared"), 4)
 
+    def test_results_without_an_order_of_keys_had_the_usual_one(self) -> None:
+        self.saved(1000)
+        old = json.loads((self.folder / "before.json").read_text())
+        for entry in old["benchmarks"]:
+            self.assertEqual(entry.pop("key_order"), "scrambled")
+        (self.folder / "before.json").write_text(json.dumps(old))
+        self.assertIn("none of 4", self.ended(0, *QUICK, "--baseline", "before.json").stdout)
+        done = self.ended(1, *QUICK, "--order", "sequential", "--baseline", "before.json")
+        self.assertIn("nothing could be compared", done.stdout)
+
     def test_baselines_that_cannot_be_are_refused(self) -> None:
         folder = pathlib.Path(self.folder)
         (folder / "none.json").write_text("{}")
