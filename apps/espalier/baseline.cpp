@@ -27,7 +27,8 @@ namespace {
 /// An entry's terms that a change of the code does not change.
 std::string terms_of(const ordered_json& entry) {
   // 0.2.0 wrote no order.
-  std::string terms = fmt::format("key_order={} ", entry.value("key_order", ordered_json("scrambled")).dump());
+  std::string terms =
+      fmt::format("key_order={} ", entry.value("key_order", ordered_json("scrambled")).dump());
   for (const char* const field : {"mix", "distribution", "keys", "key_type", "placement"})
     terms += fmt::format("{}={} ", field, entry.value(field, ordered_json()).dump());
   return terms;

@@ -272,7 +272,8 @@ void simulation::before(const access& a) {
   access part = a;
   for (std::uint32_t done = 0; done != a.bytes; done += part.bytes) {
     part.address = a.address + done;
-    part.bytes = std::min(a.bytes - done, most_bytes_at_once - static_cast<std::uint32_t>(part.address % line_bytes));
+    part.bytes =
+        std::min(a.bytes - done, most_bytes_at_once - static_cast<std::uint32_t>(part.address % line_bytes));
     timed(part, *where + done);
   }
   // The program does all of it now: transactions that have begun meanwhile meet it too.

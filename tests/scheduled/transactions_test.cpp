@@ -160,7 +160,8 @@ TEST(transactions, a_copy_outside_has_nothing_that_is_taken_back) {
     });
     s.thread("copies", [&all] {
       std::memcpy(all.to.data(), all.from.data(), all.size);
-      sim::require(std::memcmp(all.from.data(), all.to.data(), all.size) == 0, "a speculative write is compared");
+      sim::require(std::memcmp(all.from.data(), all.to.data(), all.size) == 0,
+                   "a speculative write is compared");
     });
     s.at_end([&all] { sim::require(all.to[0] == 0 && all.to[1] == 0, "a speculative write is copied"); });
   });

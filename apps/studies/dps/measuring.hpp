@@ -39,7 +39,9 @@ class measured_pages {
     return wanted_.contains({l, how});
   }
   /// How many phases a measurement may take: one, if the command line says of how many operations.
-  [[nodiscard]] unsigned most_phases(unsigned usual = 2) const { return o_.given("--operations") ? 1 : usual; }
+  [[nodiscard]] unsigned most_phases(unsigned usual = 2) const {
+    return o_.given("--operations") ? 1 : usual;
+  }
 
   virtual void before(const app::dps::page& /*p*/) {}
   /// Measures it, unless it takes more threads. What it measures, it adds.
