@@ -228,13 +228,17 @@ judged_claim misses_of_own_sets(const results& measured, const load& at) {
   const load_reading* const fenced = measured.find(at, name_of(engine::dps_parsec_fenced));
   if (plain == nullptr || fenced == nullptr)
     return {claim, {fmt::format("Not measured: {}.", at.name()), agreement::not_measurable}, false};
+  // Where no get would have missed one, the fence has shown nothing.
+  const agreement verdict = fenced->overwritten != 0  ? agreement::differs
+                            : plain->overwritten == 0 ? agreement::too_short
+                                                      : agreement::agrees;
   return {claim,
           {fmt::format(
                "{}: {:.3f} % of the gets of {} miss a pending set of their own thread, of {} {:.3f} %, at "
                "{:.2f} times the throughput.",
                at.name(), 100 * plain->overwritten, name_of(engine::dps_parsec),
                name_of(engine::dps_parsec_fenced), 100 * fenced->overwritten, fenced->speed / plain->speed),
-           fenced->overwritten == 0 ? agreement::agrees : agreement::differs},
+           verdict},
           false};
 }
 
