@@ -43,11 +43,13 @@ def main(arguments: Sequence[str]) -> int:
         return complained(error, REFUSED)
     except WriteError as error:
         return complained(error, FAILED)
-    what = f"{text.plural(len(loaded.study.figures), 'figure')}, " if loaded.study else ""
-    maps = len({m.label for m in loaded.measurements})
-    held = text.plural(len(loaded.timed), "measurement") if loaded.timed else \
-        f"{text.plural(len(loaded.workloads), 'workload')}, {text.plural(maps, 'map')}"
-    told(options.output, f"{what}{held}, {written / 1e6:.1f} MB")
+    held = [text.plural(len(loaded.study.figures), "figure")] if loaded.study else []
+    if loaded.timed:
+        held.append(text.plural(len(loaded.timed), "measurement"))
+    elif loaded.workloads or not loaded.study:
+        maps = len({m.label for m in loaded.measurements})
+        held += [text.plural(len(loaded.workloads), "workload"), text.plural(maps, "map")]
+    told(options.output, f"{', '.join(held)}, {written / 1e6:.1f} MB")
     return 0
 
 

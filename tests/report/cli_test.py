@@ -95,6 +95,19 @@ class Command(Case):
         self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
 
     @unittest.skipUnless(has_plotly(), "plotly.js is not installed")
+    def test_the_line_of_a_page_counts_what_it_has(self) -> None:
+        charts_alone = fixture.charted_document(simulated=True)
+        # As entries of the studies of runtimes and databases are.
+        charts_alone["benchmarks"] = [
+            {key: entry[key] for key in ("name", "run_type", "threads", "iterations", "real_time", "cpu_time", "time_unit",
+                                         "simulated")} | {"technique": "DPS"} for entry in charts_alone["benchmarks"]]
+        for document, has in ((fixture.study_document(), "2 figures, 1 workload, 4 maps"),
+                              (fixture.charted_document(), "2 figures, 24 measurements"), (charts_alone, "2 figures")):
+            code, out, _ = self.run_main(self.write(document), "-o", self.folder / "report.html")
+            self.assertEqual(code, 0)
+            self.assertRegex(out, rf": {has}, [0-9.]+ MB\n")
+
+    @unittest.skipUnless(has_plotly(), "plotly.js is not installed")
     def test_a_full_disk_is_no_fault_of_the_request(self) -> None:
         source = self.write(fixture.document())
         with open("/dev/full", "w", encoding="utf-8") as full:
