@@ -11,11 +11,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <numeric>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+
+#include "espalier/hw/clock.hpp"
 
 namespace espalier::app {
 
@@ -59,31 +60,26 @@ namespace {
 
 std::atomic<bool> is_requested{false};
 std::atomic<int> by_signal{0};
-std::atomic<std::int64_t> requested_at{0};
+std::atomic<std::uint64_t> requested_at{0};  // hw::wall_ns()
 std::atomic<bool> closed_pipe{false};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+              std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// timeout(1) sends its signal to the program and then to its group, and what started this program may forward it: one request
 /// may come several times.
-constexpr std::int64_t one_request_ns = 250'000'000;
-
-std::int64_t nanoseconds_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+constexpr std::uint64_t one_request_ns = 250'000'000;
 
 void request(int signal) {
   const int kept = errno;
   if (is_requested) {
-    if (nanoseconds_now() - requested_at > one_request_ns) {
+    if (hw::wall_ns() - requested_at > one_request_ns) {
       ::signal(signal, SIG_DFL);
       raise(signal);  // when this handler has ended
     }
     errno = kept;
     return;
   }
-  requested_at = nanoseconds_now();
+  requested_at = hw::wall_ns();
   constexpr std::string_view said =
       "\nespalier: interrupted; what is measured is written, marked incomplete. Again ends it at once.\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, said.data(), said.size());
