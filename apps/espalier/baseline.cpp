@@ -192,13 +192,12 @@ ordered_json measure_in_turns(const std::string& command, const std::vector<std:
     std::fprintf(stderr, "turn %lld of %lld\n", static_cast<long long>(turn + 1),
                  static_cast<long long>(turns));
     // What comes first alternates, so that neither gains by its place.
+    const bool own_first = turn % 2 != 0;
     ordered_json before;
     ordered_json now;
-    if (turn % 2 == 0) before = measure(other_build);
+    (own_first ? now : before) = measure(own_first ? own : other_build);
     if (interruption::requested()) break;
-    now = measure(own);
-    if (turn % 2 != 0 && interruption::requested()) break;
-    if (turn % 2 != 0) before = measure(other_build);
+    (own_first ? before : now) = measure(own_first ? other_build : own);
     const std::vector<measured_time> others = times_of(before);
     for (const measured_time& t : times_of(now)) {
       const auto other = std::ranges::find(others, t);
@@ -219,8 +218,10 @@ ordered_json measure_in_turns(const std::string& command, const std::vector<std:
       results["benchmarks"].push_back(std::move(entry));
     }
   }
-  if (!results.is_null()) keep_medians_of(results, turn);
-  if (!results.is_null() && interruption::requested()) results["context"]["incomplete"] = true;
+  if (!results.is_null()) {
+    keep_medians_of(results, turn);
+    if (interruption::requested()) results["context"]["incomplete"] = true;
+  }
   std::erase_if(all, [&](const compared_time& c) { return !of_name.contains(c.name); });
   for (compared_time& c : all) {
     const figures& f = of_name[c.name];
