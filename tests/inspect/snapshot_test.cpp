@@ -235,6 +235,12 @@ TEST_F(snapshot_file, of_nothing) {
   EXPECT_EQ(read_snapshot(file()), snapshot{});
 }
 
+TEST_F(snapshot_file, replaces_one_that_is_there) {
+  put("something longer than a header, to be sure of it");
+  write_snapshot(some_snapshot(), file());
+  EXPECT_EQ(read_snapshot(file()), some_snapshot());
+}
+
 TEST_F(snapshot_file, every_truncation_is_refused) {
   write_snapshot(some_snapshot(), file());
   const std::string whole = content();
