@@ -256,7 +256,9 @@ ESPALIER_CHECK(soak, memory_follows_a_moving_window) {
       expect_at_most(most, *map);
     }
     for (std::uint64_t i = 0; i < moving_window::size; ++i) map->plain().erase(window.at(from + i));
-    expect_at_most(1, *map);  // the last leaf stays
+    // The last leaf stays, and the block of its entries where it counts as contended: an interrupt aborts a transaction as a
+    // conflict does, in one thread too. Two leaves would have a root.
+    expect_at_most(2, *map);
     EXPECT_EQ(map->check_invariants(), nullptr);
   }
 }
