@@ -2,6 +2,7 @@
 
 #include <rocksdb/slice.h>
 #include <rocksdb/utilities/object_registry.h>
+#include <rocksdb/version.h>
 
 #include <algorithm>
 #include <array>
@@ -163,7 +164,7 @@ class read_ahead {
 };
 
 // The tables: what a memtable is made of. Each has
-//   add(entry, make)               false if it is there; make() makes a version
+//   add(entry, make, is_known)     false if it is there; make() makes a version; is_known: the user key has an entry
 //   contains(entry)
 //   collect<Reverse>(words, from)  words from the key of a target on, or of all if there is none
 //   collect_behind<Reverse>(words, w)  words behind w
@@ -180,12 +181,12 @@ class table_of_strings {
       : compare_(compare), map_(Order(), &domain, memtable) {}
 
   template <class Make>
-  bool add(const char* entry, const Make& make) {
+  bool add(const char* entry, const Make& make, bool is_known) {
     const place at = place::of_entry(entry);
     // relaxed: how many are compared need not be exact.
     if (to_compare_.load(std::memory_order_relaxed) > 0) [[unlikely]]
       expect_order(entry, at.user_key);
-    if (map_.insert(at.user_key, key_word::of(entry))) return true;
+    if (!is_known && map_.insert(at.user_key, key_word::of(entry))) return true;
     adding<Make> step(entry, at.stamp, make);
     const auto done =
         map_.update(at.user_key, [&](const std::optional<key_word>& now) -> std::optional<key_word> {
@@ -273,7 +274,7 @@ class table_of_entries {
       : map_(by_comparator{&compare}, &domain, memtable) {}
 
   template <class Make>
-  bool add(const char* entry, const Make&) {
+  bool add(const char* entry, const Make&, bool) {
     return map_.insert(entry, std::byte{});
   }
   [[nodiscard]] bool contains(const char* entry) const { return map_.contains(entry); }
@@ -464,18 +465,22 @@ class table_rep final : public rocksdb::MemTableRep {
         table_(compare, shared_->domain, *this) {}
 
   void Insert(rocksdb::KeyHandle handle) override { InsertKey(handle); }
-  bool InsertKey(rocksdb::KeyHandle handle) override {
-    return table_.add(static_cast<const char*>(handle), [this] {
-      char* memory = nullptr;
-      constexpr std::size_t align = alignof(version);
-      Allocate(sizeof(version) + align - 1, &memory);
-      const auto address = reinterpret_cast<std::uintptr_t>(memory);
-      return ::new (memory + (align - address % align) % align) version;
-    });
-  }
+  bool InsertKey(rocksdb::KeyHandle handle) override { return add(static_cast<const char*>(handle), false); }
   void InsertConcurrently(rocksdb::KeyHandle handle) override { InsertKey(handle); }
   bool InsertKeyConcurrently(rocksdb::KeyHandle handle) override { return InsertKey(handle); }
-  bool InsertKeyWithHint(rocksdb::KeyHandle handle, void**) override { return InsertKey(handle); }
+  void InsertWithHint(rocksdb::KeyHandle handle, void** hint) override { InsertKeyWithHint(handle, hint); }
+  /// RocksDB keeps a hint for each prefix of keys, in which one thread writes at a time.
+  bool InsertKeyWithHint(rocksdb::KeyHandle handle, void** hint) override {
+    if constexpr (!uses_hints) return InsertKey(handle);
+    if (*hint == nullptr) *hint = make<last_of_prefix>();
+    const char*& last = static_cast<last_of_prefix*>(*hint)->entry;
+    const char* const entry = static_cast<const char*>(handle);
+    const bool is_new =
+        add(entry, last != nullptr && place::of_entry(last).user_key == place::of_entry(entry).user_key);
+    last = entry;
+    return is_new;
+  }
+  /// A hint for one batch of writes, which seldom has a key twice.
   bool InsertKeyWithHintConcurrently(rocksdb::KeyHandle handle, void**) override { return InsertKey(handle); }
 
   [[nodiscard]] bool Contains(const char* entry) const override { return table_.contains(entry); }
@@ -506,6 +511,28 @@ class table_rep final : public rocksdb::MemTableRep {
   std::size_t ApproximateMemoryUsage() override { return 0; }
 
  private:
+  /// Before 9.2 RocksDB hands the same hints to the skip list of a memtable's range deletions.
+  static constexpr bool uses_hints =
+      Table::has_versions && (ROCKSDB_MAJOR > 9 || (ROCKSDB_MAJOR == 9 && ROCKSDB_MINOR >= 2));
+  /// What a hint leads to: the entry that came last. A newer one of its user key goes to the map's word at once, without an
+  /// insert that would find the key there.
+  struct last_of_prefix {
+    const char* entry = nullptr;
+  };
+
+  bool add(const char* entry, bool is_known) {
+    return table_.add(entry, [this] { return make<version>(); }, is_known);
+  }
+  /// In the memtable's arena.
+  template <class T>
+  [[nodiscard]] T* make() {
+    char* memory = nullptr;
+    constexpr std::size_t align = alignof(T);
+    Allocate(sizeof(T) + align - 1, &memory);
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    return ::new (memory + (align - address % align) % align) T;
+  }
+
   static thread_local Iterator* for_get_;
 
   const std::shared_ptr<memtable_factory::shared_state> shared_;
