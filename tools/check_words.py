@@ -51,6 +51,7 @@ RULES = (
     rule(r"splice[ds]?|splicing", "say unlink, or append for a list"),
     rule(r"(?:keep|keeps|kept|keeping)(?: \w+)? aside", "say cached, or reserved"),
     rule(r"at work", "say in use, running or busy"),
+    rule(r"[<>]{7} \w+", "say what both sides of the merge have"),
 )
 
 # Of names alone: in prose these words have other uses.

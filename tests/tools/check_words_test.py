@@ -24,6 +24,7 @@ PLANTED = {
     "The node is spliced.": "spliced",
     "Blocks are kept aside.": "kept aside",
     "A thread at work on it.": "at work",
+    "<<<<<<< HEAD": "<<<<<<< HEAD",
 }
 
 
@@ -56,7 +57,7 @@ class CheckWords(unittest.TestCase):
 
     def test_other_forms_and_across_the_end_of_a_line(self) -> None:
         for text in ("somebody", "whom", "gives back", "gave it back", "giving all of it back", "each room",
-                     "room by room", "heirs", "splicing", "glanced", "keeps them aside", "malloc and their kin"):
+                     "room by room", "heirs", "splicing", "glanced", "keeps them aside", "malloc and their kin", ">>>>>>> 0a1b"):
             with self.subTest(text):
                 self.assertEqual(len(self.faults("a.md", text)), 1)
         (fault,) = self.faults("a.hpp", "int a;\n// Blocks are given\n// back.\n")
