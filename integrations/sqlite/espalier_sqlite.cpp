@@ -120,7 +120,15 @@ template <class Key>
 }
 
 /// What a query asks of the keys. xBestIndex states it in idxNum as a sum of these; xFilter gets the values in this order.
-enum query : int { from_key = 1, behind_key = 2, to_key = 4, before_key = 8, one_key = 16, downwards = 32 };
+enum query : int {
+  from_key = 1,
+  behind_key = 2,
+  to_key = 4,
+  before_key = 8,
+  one_key = 16,
+  downwards = 32,
+  any_key_of = 64
+};
 
 /// Maps in use, by what tables call them.
 template <class Map>
@@ -195,6 +203,8 @@ class cursor_of final : public cursor {
     from_.reset();
     to_.reset();
     is_empty_ = false;
+    has_keys_ = (asked & any_key_of) != 0 && take_keys(*bounds);
+    if (has_keys_) return seek_any();
     if ((asked & one_key) != 0) {
       if constexpr (std::is_same_v<Key, std::int64_t>) {
         from_ = integer_in(*bounds);
@@ -216,7 +226,7 @@ class cursor_of final : public cursor {
       at_.seek_first();
     while (at_.valid() && (is_down_ ? is_after() : is_before())) step();
   }
-  void next() override { step(); }
+  void next() override { has_keys_ ? seek_any() : step(); }
   [[nodiscard]] bool at_end() const override {
     return is_empty_ || !at_.valid() || (is_down_ ? is_before() : is_after());
   }
@@ -245,6 +255,28 @@ class cursor_of final : public cursor {
     else if (is_after())
       at_.previous();
   }
+  /// Takes the keys of an IN. False if one has another type, and may equal any text: SQLite compares each row once more.
+  [[nodiscard]] bool take_keys(sqlite3_value* all) {
+    keys_.clear();
+    sqlite3_value* one = nullptr;
+    for (int code = sqlite3_vtab_in_first(all, &one); code != SQLITE_DONE;
+         code = sqlite3_vtab_in_next(all, &one)) {
+      if (code != SQLITE_OK) throw refusal{code, sqlite3_errstr(code)};
+      if (sqlite3_value_type(one) == SQLITE_NULL) continue;
+      if (sqlite3_value_type(one) != SQLITE_TEXT) return false;
+      keys_.push_back(key_of<Key>(one));
+    }
+    std::sort(keys_.begin(), keys_.end());
+    if (!is_down_) std::reverse(keys_.begin(), keys_.end());
+    return true;
+  }
+  /// To the next key of them that the map has.
+  void seek_any() {
+    for (is_empty_ = true; is_empty_ && !keys_.empty(); keys_.pop_back()) {
+      at_.seek(keys_.back());
+      is_empty_ = !at_.valid() || at_.key() != keys_.back();
+    }
+  }
   void step() { is_down_ ? at_.previous() : at_.next(); }
   [[nodiscard]] bool is_before() const {
     return from_ && (excludes_from_ ? !(*from_ < at_.key()) : at_.key() < *from_);
@@ -261,6 +293,8 @@ class cursor_of final : public cursor {
   bool excludes_to_ = false;
   bool is_down_ = false;
   bool is_empty_ = true;
+  bool has_keys_ = false;
+  std::vector<Key> keys_;  ///< of an IN, the next one last
 };
 
 template <class Key>
@@ -527,6 +561,9 @@ int best_index(sqlite3_vtab* t, sqlite3_index_info* info) {
     asked = one_key;
     use(equal);
     if (of.is_unique) info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+    // One by one SQLite would compare all that a SELECT has as texts: '7' would equal a value 7.
+    if (!of.is_unique && sqlite3_libversion_number() >= 3'038'000 && sqlite3_vtab_in(info, equal, 1) != 0)
+      asked = any_key_of;
     info->estimatedRows = 1;
     info->estimatedCost = 1;
   } else {

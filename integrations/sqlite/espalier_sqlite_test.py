@@ -278,6 +278,25 @@ class Tables(unittest.TestCase):
         self.db.execute("UPDATE t SET value = 3 WHERE key = CAST('7' AS INTEGER)")
         self.assertEqual(self.rows("SELECT key FROM t WHERE value = 3 ORDER BY key"), [("7",), ("7.0",)])
 
+    def test_texts_are_among_others(self) -> None:
+        for encoding in ("UTF-8", "UTF-16le"):
+            self.db.close()
+            self.db = connect()
+            self.db.execute(f"PRAGMA encoding = '{encoding}'")
+            self.db.execute("CREATE VIRTUAL TABLE t USING espalier(key TEXT, value)")
+            self.db.execute("CREATE TABLE model (key TEXT NOT NULL PRIMARY KEY, value) WITHOUT ROWID")
+            self.db.execute("CREATE TABLE n (i INTEGER)")
+            self.db.execute("INSERT INTO n VALUES (7)")
+            for table in ("t", "model"):
+                self.db.execute(f"INSERT INTO {table} VALUES ('7', 7), ('7.0', 'b'), ('8', '7'), ('a', 'none'), ('b', NULL)")
+            for among in ("SELECT value FROM {}", "SELECT i FROM n", "7, 'a', NULL, 'b', 'a'", "'b', 'x', '8'", "'x'",
+                          "SELECT key FROM {}", "SELECT i FROM n UNION SELECT value FROM {}", ""):
+                for order in ("key", "key DESC", "value, key", "key DESC LIMIT 1"):
+                    query = f"SELECT * FROM {{0}} WHERE key IN ({among.format('{0}')}) ORDER BY {order}"
+                    self.assertEqual(self.rows(query.format("t")), self.rows(query.format("model")), (encoding, query))
+            in_order = "TEMP B-TREE" not in self.plan("SELECT * FROM t WHERE key IN ('a', 'b') ORDER BY key DESC")
+            self.assertEqual(in_order, encoding == "UTF-8")
+
     def test_names_may_be_quoted(self) -> None:
         for name in ('"order"', "[a b]", "`x``y`", '"a ""b"" c"', "plain"):
             self.db.execute(f"CREATE VIRTUAL TABLE t USING espalier({name}   INTEGER  primary\tKEY , \"group\")")
