@@ -44,6 +44,8 @@ class cursor {
   /// A new reference; null without an error: there are no more.
   virtual PyObject* next() = 0;
   [[nodiscard]] virtual int traverse(visitproc visit, void* context) const = 0;
+  /// There are no more.
+  virtual void clear() = 0;
 };
 
 /// A map whose types only its implementation knows. Functions return new references.
@@ -283,7 +285,7 @@ class map_of final : public any_map {
           is_reverse_(of.is_reverse),
           includes_from_(of.includes_from),
           includes_to_(of.includes_to) {}
-    ~place() override { free_values(entries_); }
+    ~place() override { place::clear(); }
 
     PyObject* next() override {
       const auto* entry = next_entry();
@@ -304,6 +306,11 @@ class map_of final : public any_map {
           if (const int result = visit(entry.second, context); result != 0) return result;
       }
       return 0;
+    }
+    void clear() override {
+      is_over_ = true;
+      at_ = 0;
+      free_values(std::exchange(entries_, {}));
     }
     /// Lasts until the next call.
     const entry_type* next_entry() {
@@ -550,6 +557,11 @@ int cursor_traverse(PyObject* self, visitproc visit, void* arg) {
   return object->at->traverse(visit, arg);
 }
 
+int cursor_clear(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<cursor_object>(self)->at->clear();
+  return 0;
+}
+
 PyCFunction c_function(PyObject* (*with_arguments)(PyObject*, PyObject* const*, Py_ssize_t)) noexcept {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(with_arguments));
 }
@@ -571,6 +583,7 @@ PyType_Slot map_slots[] = {{Py_mp_subscript, reinterpret_cast<void*>(map_subscri
 PyType_Slot cursor_slots[] = {{Py_tp_iter, reinterpret_cast<void*>(PyObject_SelfIter)},
                               {Py_tp_iternext, reinterpret_cast<void*>(cursor_next)},
                               {Py_tp_traverse, reinterpret_cast<void*>(cursor_traverse)},
+                              {Py_tp_clear, reinterpret_cast<void*>(cursor_clear)},
                               {0, nullptr}};
 
 template <class Keys>

@@ -396,6 +396,21 @@ def test_the_garbage_collector_finds_circles():
     del m[1000]
 
 
+def test_the_garbage_collector_ends_a_walk():
+    """References are counted: a weak one is gone also where the collector cannot end a circle."""
+    value = object()
+    before = sys.getrefcount(value)
+    m = OrderedMap({0: value})
+    walk = iter(m.values())
+    m[1] = (walk,)
+    next(walk)
+    m.clear()
+    assert sys.getrefcount(value) == before + 1
+    del m, walk
+    gc.collect()
+    assert sys.getrefcount(value) == before
+
+
 def test_a_value_whose_end_uses_the_map():
     m = OrderedMap()
     seen = []
