@@ -528,6 +528,22 @@ def test_a_child_of_fork_has_the_map():
     assert -1 not in m
 
 
+def test_a_program_ends_while_a_thread_has_a_map():
+    program = """
+import threading
+from espalier import Cache, OrderedMap
+ready = threading.Event()
+def work():
+    m, cache = OrderedMap({1: 2}), Cache()
+    ready.set()
+    threading.Event().wait()
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_no_memory_is_a_memory_error():
     """In a process of its own, which may have little more memory than it has."""
     program = """
