@@ -98,7 +98,7 @@ class OrderedMap(_native.OrderedMap):
         return self._between(minimum, maximum, inclusive, reverse, _ITEMS)
 
     def _between(self, minimum, maximum, inclusive, reverse, part):
-        low, high = inclusive
+        low, high = map(bool, inclusive)
         if reverse:
             return self._walk(maximum, minimum, high, low, True, part)
         return self._walk(minimum, maximum, low, high, False, part)
@@ -121,6 +121,7 @@ class OrderedMap(_native.OrderedMap):
 
     def peekitem(self, index=-1):
         """The item at an index: the first and the last in logarithmic time, others in linear time."""
+        index = operator.index(index)
         from_end = index < 0
         steps = -index - 1 if from_end else index
         walk = self._walk(None, None, True, True, from_end, _ITEMS)
@@ -130,6 +131,7 @@ class OrderedMap(_native.OrderedMap):
 
     def popitem(self, index=-1):
         """Removes the last item, or the one at an index, and returns it."""
+        index = operator.index(index)
         if index in (0, -1):
             return self._pop(index == -1)
         while True:

@@ -162,6 +162,17 @@ def test_integers_at_the_ends():
     assert m[numpy.int64(-1)] == 0 and m[True - 1] == -1
 
 
+def test_indices_and_flags_of_numpy():
+    m = OrderedMap({n: n for n in range(5)}, values=int)
+    assert [m.peekitem(index) for index in numpy.arange(-2, 2)] == [(3, 3), (4, 4), (0, 0), (1, 1)]
+    assert [m.popitem(index) for index in numpy.array([0, 1, -1, -2], numpy.int8)] == [(0, 0), (2, 2), (4, 4), (1, 1)]
+    m.update({1: 1, 4: 4})
+    for low, high in numpy.array([[0, 0], [0, 1], [1, 0], [1, 1]]):
+        for inclusive in ((low, high), (low > 0, high > 0)):
+            assert list(m.irange(1, 4, inclusive)) == [1] * low + [3] + [4] * high
+            assert list(m.irange(1, 4, inclusive, numpy.True_)) == [4] * high + [3] + [1] * low
+
+
 def test_errors():
     m = OrderedMap({1: 2}, values=int)
     with pytest.raises(KeyError) as absent:
@@ -173,6 +184,10 @@ def test_errors():
     for index in (1, -2, 10**30):
         with pytest.raises(IndexError):
             m.peekitem(index)
+    for index in (0.0, None, "0"):
+        for call in (m.peekitem, m.popitem):
+            with pytest.raises(TypeError, match="interpreted as an integer"):
+                call(index)
     for key in ("1", 1.5, None, b"1"):
         for call in (lambda: m[key], lambda: m.get(key), lambda: key in m, lambda: m.__setitem__(key, 1),
                      lambda: m.ceiling(key) if key is not None else m[key], lambda: m.setdefault(key, 1)):
