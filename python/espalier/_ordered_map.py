@@ -25,6 +25,10 @@ class _Keys(KeysView):
 class _Values(ValuesView):
     __slots__ = ()
 
+    def __contains__(self, value):
+        # Without a look at each key, which may be removed meanwhile.
+        return any(one is value or one == value for one in self)
+
     def __iter__(self):
         return self._mapping._walk(None, None, True, True, False, _VALUES)
 

@@ -154,6 +154,19 @@ def test_views_are_sets():
     assert list(reversed(m.values())) == ["b", "a"] and "a" in m.values()
 
 
+def test_a_value_is_sought_while_the_map_changes():
+    class Removes:
+        def __eq__(self, other):
+            del m[50:]
+            return False
+    m = OrderedMap({n: n for n in range(100)})
+    m[45] = Removes()
+    assert 200 not in m.values() and len(m) == 50
+    nan = float("nan")
+    m[1] = nan
+    assert nan in m.values()
+
+
 def test_integers_at_the_ends():
     m = OrderedMap({LEAST: MOST, MOST: LEAST, -1: 0, 0: -1}, values=int)
     assert list(m.items()) == [(LEAST, MOST), (-1, 0), (0, -1), (MOST, LEAST)]
