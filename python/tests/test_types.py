@@ -18,12 +18,14 @@ numbers = OrderedMap({1: 2}, values=int)
 assert_type(numbers, OrderedMap[int, int])
 assert_type(numbers[1], int)
 assert_type(numbers[1:2], list[tuple[int, int]])
-assert_type(numbers.popitem(0), tuple[int, int])
+assert_type(numbers.popitem(numpy.int64(0)), tuple[int, int])
 assert_type(numbers.find_many([1]), tuple[NDArray[numpy.int64], NDArray[numpy.bool_]])
 visits = OrderedMap(keys=bytes, values=bytes)
 assert_type(visits.ceiling(b"a"), tuple[bytes, bytes] | None)
 assert_type(visits.find_many([b"a"]), tuple[list[bytes | None], NDArray[numpy.bool_]])
 assert_type(Cache().get(b"a"), bytes | None)
+assert_type(list(reversed(visits.items())), list[tuple[bytes, bytes]])
+assert_type([list(reversed(view)) for view in (visits.keys(), visits.values())], list[list[bytes]])
 visits["a"] = b"1"  # type: ignore[index]
 numbers[1] = "a"  # type: ignore[assignment]
 """
