@@ -32,6 +32,15 @@ def test_a_table_of_each_part(results):
         read_results(results, "other")
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b'{"benchmarks": []} and more', b"\xff\xfe", b"null", b"[1]", b'{"benchmarks": [1]}'])
+def test_what_is_no_file_of_results_is_named(tmp_path, content):
+    pytest.importorskip("pandas")
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="other.json: "):
+        read_results(path)
+
+
 def test_without_pandas(results, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
