@@ -275,6 +275,18 @@ class map_of final : public any_map {
   static constexpr std::size_t under_one_guard = 512;
   using entry_type = std::pair<key_type, mapped>;
 
+  /// Entries that each count as a reference of their value.
+  class counted_entries : public std::vector<entry_type> {
+   public:
+    counted_entries() = default;
+    counted_entries(const counted_entries&) = delete;
+    counted_entries& operator=(const counted_entries&) = delete;
+    ~counted_entries() {
+      if constexpr (Values::are_objects)
+        for (const auto& entry : *this) Py_DECREF(entry.second);
+    }
+  };
+
   class place final : public cursor {
    public:
     place(const map_type& map, const walk& of)
@@ -285,7 +297,6 @@ class map_of final : public any_map {
           is_reverse_(of.is_reverse),
           includes_from_(of.includes_from),
           includes_to_(of.includes_to) {}
-    ~place() override { place::clear(); }
 
     PyObject* next() override {
       const auto* entry = next_entry();
@@ -310,7 +321,7 @@ class map_of final : public any_map {
     void clear() override {
       is_over_ = true;
       at_ = 0;
-      free_values(std::exchange(entries_, {}));
+      counted_entries().swap(entries_);
     }
     /// Lasts until the next call.
     const entry_type* next_entry() {
@@ -332,7 +343,7 @@ class map_of final : public any_map {
     void read() {
       // More at a time the longer the walk is: a walk to the first entry is short.
       const std::size_t most = entries_.empty() ? 2 : std::min(entries_.size() * 4, under_one_guard);
-      std::vector<entry_type> before;
+      counted_entries before;
       before.reserve(most);
       before.swap(entries_);
       at_ = 0;
@@ -344,8 +355,8 @@ class map_of final : public any_map {
         if (!includes_from_ && from_ && key == *from_) return true;
         if (to_ && (is_reverse_ ? key < *to_ : *to_ < key)) return false;
         if (to_ && !includes_to_ && key == *to_) return false;
-        if constexpr (Values::are_objects) Py_INCREF(value);
         entries_.emplace_back(key, value);
+        if constexpr (Values::are_objects) Py_INCREF(value);
         return entries_.size() != most;
       };
       if (is_reverse_)
@@ -353,17 +364,12 @@ class map_of final : public any_map {
       else
         from_ ? map_.scan(*from_, each) : map_.scan(each);
       is_over_ = entries_.size() != most;
-      free_values(before);
-    }
-    static void free_values(const std::vector<entry_type>& entries) {
-      if constexpr (Values::are_objects)
-        for (const auto& entry : entries) Py_DECREF(entry.second);
     }
 
     const map_type& map_;
     std::optional<key_type> from_;
     std::optional<key_type> to_;
-    std::vector<entry_type> entries_;
+    counted_entries entries_;
     std::size_t at_ = 0;
     walk::part what_;
     bool is_reverse_;

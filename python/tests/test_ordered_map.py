@@ -595,3 +595,23 @@ except MemoryError:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "no memory 1\n", done.stderr
+
+
+def test_a_walk_without_memory_counts_its_references():
+    """In a process that has no memory for copies of more keys."""
+    program = """
+import resource, sys
+from espalier import OrderedMap
+value = object()
+m = OrderedMap(((b"%02d" % n + bytes(4 << 20), value) for n in range(16)), keys=bytes)
+before = sys.getrefcount(value)
+in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (20 << 20),) * 2)
+for walk in (m.values, m.items, lambda: reversed(m.values())):
+    try:
+        list(walk())
+    except MemoryError:
+        print(sys.getrefcount(value) - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "0\n" * 3, done.stderr
