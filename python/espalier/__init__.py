@@ -1,8 +1,9 @@
 """Concurrent ordered maps and a cache with a limit of memory. See docs/python.md."""
 
+# First: NumPy refuses a second interpreter of the process, in which _native would damage the classes of the first one.
+from espalier._ordered_map import OrderedMap  # isort: skip
 from espalier._native import Cache
 from espalier._native import version as __version__
-from espalier._ordered_map import OrderedMap
 from espalier._results import read_results
 
 Cache.__module__ = __name__

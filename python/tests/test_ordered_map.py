@@ -572,6 +572,26 @@ ready.wait()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_another_interpreter_is_refused():
+    program = """
+from espalier import OrderedMap
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+other = interpreters.create()
+try:
+    interpreters.run_string(other, "import espalier")
+except Exception as error:
+    print("ImportError" in str(error), OrderedMap({1: 2}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    if "No module named" in done.stderr:
+        pytest.skip("there is one interpreter")
+    if done.stdout or done.stderr:  # from 3.13 on errors are results
+        assert done.stdout == "True OrderedMap({1: 2}, keys=int, values=object)\n", done.stderr
+
+
 def test_no_memory_is_a_memory_error():
     """In a process of its own, which may have little more memory than it has."""
     program = """
