@@ -166,7 +166,8 @@ class contents {
   virtual ~contents() = default;
   [[nodiscard]] virtual cursor* open() = 0;
   virtual void update(sqlite3* connection, int count, sqlite3_value** values) = 0;
-  virtual void undo_to(std::size_t changes) noexcept = 0;
+  /// False if there is no memory: then a part is undone.
+  [[nodiscard]] virtual bool undo_to(std::size_t changes) noexcept = 0;
   [[nodiscard]] virtual std::size_t changes() const = 0;
   virtual void forget_changes() noexcept = 0;
   /// Leaves the map, whose tables are dropped. Statements that are prepared may still keep their objects.
@@ -174,6 +175,7 @@ class contents {
 
   std::vector<std::size_t> savepoints;  ///< how long the log was at each
   std::set<std::string> tables;         ///< of the connection, that have these contents
+  bool is_undone_in_part = false;       ///< a transaction that has ended
 };
 
 /// Contents of a connection's tables, by what each table calls them.
@@ -327,14 +329,19 @@ class contents_of final : public contents {
     });
   }
 
-  void undo_to(std::size_t changes) noexcept override {
-    for (; log_.size() > changes; log_.pop_back()) {
-      auto& [key, before] = log_.back();
-      if (before)
-        map_->insert_or_assign(key, std::move(*before));
-      else
-        map_->erase(key);
+  [[nodiscard]] bool undo_to(std::size_t changes) noexcept override {
+    try {
+      for (; log_.size() > changes; log_.pop_back()) {
+        auto& [key, before] = log_.back();
+        if (before)
+          map_->insert_or_assign(key, std::move(*before));
+        else
+          map_->erase(key);
+      }
+    } catch (const std::bad_alloc&) {
+      return false;
     }
+    return true;
   }
   [[nodiscard]] std::size_t changes() const override { return log_.size(); }
   void forget_changes() noexcept override { log_.clear(); }
@@ -581,7 +588,14 @@ int best_index(sqlite3_vtab* t, sqlite3_index_info* info) {
   return SQLITE_OK;
 }
 
+/// SQLite takes no error of a rollback. What it has left is undone before anything sees it.
+int complete_rollback(contents& of) {
+  if (of.is_undone_in_part) of.is_undone_in_part = !of.undo_to(0);
+  return of.is_undone_in_part ? SQLITE_NOMEM : SQLITE_OK;
+}
+
 int open(sqlite3_vtab* t, sqlite3_vtab_cursor** made) {
+  if (const int code = complete_rollback(*table_at(t).of); code != SQLITE_OK) return code;
   return guarded(&t->zErrMsg, [&] { *made = table_at(t).of->open(); });
 }
 int close(sqlite3_vtab_cursor* c) {
@@ -607,7 +621,7 @@ int update(sqlite3_vtab* t, int count, sqlite3_value** values, sqlite3_int64*) {
 
 int begin(sqlite3_vtab* t) {
   table_at(t).joins = true;
-  return SQLITE_OK;
+  return complete_rollback(*table_at(t).of);
 }
 int commit(sqlite3_vtab* t) {
   contents& of = *table_at(t).of;
@@ -618,8 +632,8 @@ int commit(sqlite3_vtab* t) {
 int rollback(sqlite3_vtab* t) {
   contents& of = *table_at(t).of;
   of.savepoints.clear();
-  of.undo_to(0);
-  return SQLITE_OK;
+  of.is_undone_in_part = true;
+  return complete_rollback(of);
 }
 int savepoint(sqlite3_vtab* t, int n) {
   return guarded(&t->zErrMsg, [&] {
@@ -643,9 +657,9 @@ int release(sqlite3_vtab* t, int n) {
 }
 int rollback_to(sqlite3_vtab* t, int n) {
   contents& of = *table_at(t).of;
-  if (n < 0) of.undo_to(0);
   const std::size_t at = savepoints_before(of, n);
-  if (n >= 0 && at < of.savepoints.size()) of.undo_to(of.savepoints[at]);
+  if (n < 0 ? !of.undo_to(0) : at < of.savepoints.size() && !of.undo_to(of.savepoints[at]))
+    return SQLITE_NOMEM;
   // The savepoint itself stays.
   const std::size_t kept = n < 0 ? 0 : std::min(of.savepoints.size(), at + 1);
   of.savepoints.erase(of.savepoints.begin() + static_cast<std::ptrdiff_t>(kept), of.savepoints.end());

@@ -3,8 +3,11 @@
 usage: espalier_sqlite_test.py libespalier_sqlite.so
 """
 
+import os
+import pathlib
 import random
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
@@ -238,6 +241,46 @@ class Tables(unittest.TestCase):
             self.db = connect(f"{folder}/file")
             self.assertEqual(self.rows("SELECT * FROM t"), [])  # they are in memory
             self.assertEqual(self.rows("PRAGMA integrity_check"), [("ok",)])
+
+    def test_a_rollback_without_memory_is_completed(self) -> None:
+        """In a process that has no memory for another copy of the keys, and keeps none that was freed."""
+        program = """
+import resource, sys
+import espalier_sqlite_test as test
+test.EXTENSION = sys.argv[1]
+keys = [str(n) * (8 << 20) for n in range(4)]
+db = test.connect()
+db.execute("CREATE VIRTUAL TABLE t USING espalier(key TEXT, value)")
+db.executemany("INSERT INTO t VALUES (?, 1)", [(key,) for key in keys])
+def run(*statements, leaves):
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + leaves, hard))
+    said = ""
+    for statement in statements:
+        try:
+            said += f"{db.execute(statement).fetchall()} "
+        except (MemoryError, test.sqlite3.Error) as error:
+            said += type(error).__name__ + " "
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    print(said, flush=True)
+def delete(begin):
+    db.execute(begin)
+    db.execute("DELETE FROM t WHERE value = 1")
+    # What the map reclaims later.
+    db.executemany("INSERT OR REPLACE INTO t VALUES (?, 2)", [(str(n),) for n in range(10000)])
+few = "SELECT count(*), sum(value = 1) FROM t"
+delete("BEGIN")
+run("ROLLBACK", few, "INSERT INTO t VALUES ('x', 1)", leaves=1 << 20)
+print(db.in_transaction, db.execute(few).fetchall())
+delete("SAVEPOINT a")
+run("ROLLBACK TO a", leaves=1 << 20)
+print(db.in_transaction, db.execute(few).fetchall())
+"""
+        done = subprocess.run([sys.executable, "-B", "-c", program, EXTENSION], cwd=pathlib.Path(__file__).parent,
+                              env=os.environ | {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}, capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.stdout, "[] MemoryError MemoryError \nFalse [(4, 4)]\nMemoryError \nFalse [(4, 4)]\n", done.stderr)
 
     def test_tables_of_a_name_in_one_connection_are_undone_together(self) -> None:
         for table in "ab":
