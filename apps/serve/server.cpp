@@ -380,7 +380,8 @@ class worker {
     const std::size_t of_value = std::min(bytes, to.size());
     c.commands.received(of_value);
     c.sent_large = true;
-    if (bytes != of_value)
+    // A value of the binary protocol has no end of line: it is whole without more input.
+    if (of_value == to.size())
       execute(c, {shared_.data(), bytes - of_value}, false);
     else
       read_on(c);

@@ -12,6 +12,7 @@ import signal
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import time
 import unittest
@@ -557,6 +558,18 @@ class Serve(Case):
             self.assertEqual(client.replies.readline(), b"VALUE k 0 %d\r\n" % len(value))
             self.assertTrue(client.replies.read(len(value)) == value)
             self.assertEqual(client.replies.readline() + client.replies.readline(), b"\r\nEND\r\n")
+
+    def test_large_values_of_the_binary_protocol(self) -> None:
+        self.start()
+        client = self.client()
+        value = bytes(range(256)) * 4000
+        # No byte follows the value.
+        client.send(struct.pack("!BBHBBHIIQII", 0x80, 1, 1, 8, 0, 0, 9 + len(value), 7, 0, 0, 0) + b"k" + value)
+        self.assertEqual(client.replies.read(16), struct.pack("!BBHBBHII", 0x81, 1, 0, 0, 0, 0, 0, 7))
+        client.replies.read(8)  # the version
+        client.send(struct.pack("!BBHBBHIIQ", 0x80, 0, 1, 0, 0, 0, 1, 8, 0) + b"k")
+        self.assertEqual(client.replies.read(28)[:16], struct.pack("!BBHBBHII", 0x81, 0, 0, 4, 0, 0, 4 + len(value), 8))
+        self.assertTrue(client.replies.read(len(value)) == value)
 
     def test_a_client_that_sends_no_more_has_all_replies(self) -> None:
         self.start()

@@ -78,7 +78,7 @@ class session {
     if (!turn_.value) return {};
     return {turn_.value.value() + value_received_, turn_.value.size() - value_received_};
   }
-  /// The number of bytes that were written to the room.
+  /// The number of bytes that were written to the room. When it is full consume() comes next, also if there is no input.
   void received(std::size_t bytes) noexcept { value_received_ += bytes; }
 
  private:
