@@ -52,8 +52,9 @@ address address_of(std::string item, int port, bool has_tls) {
   std::string given;
   if (item.starts_with('[')) {
     const std::size_t end = item.find(']');
-    host = item.substr(1, end == std::string::npos ? end : end - 1);
-    if (end != std::string::npos && end + 1 < item.size()) given = item.substr(end + 1);
+    if (end == std::string::npos) throw usage_error(fmt::format("-l {}: its bracket is not closed", item));
+    host = item.substr(1, end - 1);
+    given = item.substr(end + 1);
   } else if (const std::size_t colon = item.find(':');
              colon != std::string::npos && colon == item.rfind(':')) {
     host = item.substr(0, colon);
@@ -61,7 +62,9 @@ address address_of(std::string item, int port, bool has_tls) {
   }
   if (!given.empty()) {
     const auto number = given.front() == ':' ? io::parse_whole<std::uint16_t>(given.substr(1)) : std::nullopt;
-    if (!number) throw usage_error(fmt::format("-l {}: '{}' is no port", item, given.substr(1)));
+    if (!number)
+      throw usage_error(
+          fmt::format("-l {}: '{}' is no port", item, given.substr(given.front() == ':' ? 1 : 0)));
     port = *number;
   }
   if (host == "*") host.clear();

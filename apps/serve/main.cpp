@@ -156,7 +156,7 @@ void check_numbers(const serve_options& o) {
   if (o.transport.connections == 0) throw usage_error("-c is at least 1 connection");
   if (o.transport.requests_per_turn == 0) throw usage_error("-R is at least 1 request");
   if (o.transport.backlog == 0 || o.transport.backlog > 1U << 30U)
-    throw usage_error("-b is at least 1 connection");
+    throw usage_error(fmt::format("-b is from 1 to {} connections", 1U << 30U));
   if (o.memory_mb == 0 || o.memory_mb > byte_cache::highest_limit / mebibyte)
     throw usage_error(fmt::format("-m is from 1 to {} megabytes", byte_cache::highest_limit / mebibyte));
   if (o.prefix_end.size() > 1) throw usage_error("-D is one character");

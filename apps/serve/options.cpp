@@ -111,19 +111,24 @@ void declare(CLI::App& verb, serve_options& o) {
   for (CLI::Option* const option : verb.get_options()) {
     if (option->get_expected_max() == 1) option->take_last();
   }
+  // The values of both kinds may lack: CLI11's sentence about that has no name where help hides the option.
   for (const refused_option& one : refused_options) {
     const auto refuse = [&one] {
       throw usage_error(fmt::format("{}: {}", std::string_view(one.names).substr(0, 2), one.why));
     };
     if (one.has_value)
-      verb.add_option_function<std::string>(one.names, [refuse](const std::string&) { refuse(); })->group("");
+      verb.add_option_function<std::string>(one.names, [refuse](const std::string&) { refuse(); })
+          ->expected(0, 1)
+          ->group("");
     else
       verb.add_flag_callback(one.names, refuse)->group("");
   }
   for (const ignored_option& one : ignored_options) {
     const auto ignore = [&o, name = std::string(one.names, 2)] { o.ignored.push_back(name); };
     if (one.has_value)
-      verb.add_option_function<std::string>(one.names, [ignore](const std::string&) { ignore(); })->group("");
+      verb.add_option_function<std::string>(one.names, [ignore](const std::string&) { ignore(); })
+          ->expected(0, 1)
+          ->group("");
     else
       verb.add_flag_callback(one.names, ignore)->group("");
   }

@@ -374,18 +374,19 @@ class Serve(Case):
         self.refused_each("serve", table={
             ("-U", "11211"): "UDP is not supported", ("-B", "http"): "ascii, binary or auto", ("-S",): "name the users", ("-S", "-Y", "x", "-B", "ascii"): "leave -B out", ("--enable-ssl",): "-Z: ", ("-l", "notls:127.0.0.1"): "servers with -Z", ("-o", "ssl_key=x"): "with -Z alone", ("-Y", "none"): "cannot be read", ("-Y", "/dev/null"): "cannot be read, or is empty",
             ("-e", "."): "-e ", ("-e", "/dev/null"): "no file", ("-k",): "locked memory", ("-r",): "ulimit -c", ("-X",): "cannot be disabled",
-            ("-o", "watcher_logbuf_size=x"): "number of kilobytes", ("-N", "2"): "dealt to threads",
+            ("-o", "watcher_logbuf_size=x"): "number of kilobytes", ("-N", "2"): "dealt to threads", ("-N",): "dealt to threads",
             ("-o", "ext_path=/x:1G"): "ext_path", ("-o", "idle_timeout"): "number of seconds", ("-t", "0"): "-t is",
-            ("-c", "0"): "-c is", ("-c", "-1"): "negative", ("-R", "0"): "-R is", ("-b", "0"): "-b is", ("-m", "0"): "-m is",
+            ("-c", "0"): "-c is", ("-c", "-1"): "negative", ("-R", "0"): "-R is", ("-b", "0"): "-b is", ("-b", "2147483648"): "-b is from 1 to", ("-m", "0"): "-m is",
             ("-m", "x"): "not a whole number", ("-p", "70000"): "up to 65535", ("-I", "1000"): "1k to 128m",
             ("-I", "256m"): "1k to 128m", ("-I", "1g"): "number with k or m", ("-I", "40m"): "half of the memory",
             ("-m", "1000000000"): "-m is from 1 to 1048576",
             ("-D", "::"): "one character", ("-s", "x", "-a", "999"): "octal", ("-a", "700"): "no effect without --unix-socket",
-            ("-l", "no.such.host.invalid"): "cannot listen", ("-l", "127.0.0.1:x"): "no port",
+            ("-l", "no.such.host.invalid"): "cannot listen", ("-l", "127.0.0.1:x"): "no port", ("-l", "[::1"): "not closed", ("-l", "[::1]80"): "'80' is no port",
             ("-l", "proto[ascii]:127.0.0.1"): "tags", ("-s", "s" * 200): "at most", ("-s", "none/s"): "No such file",
             ("-P", "none/pid"): "none", ("-u", "no-such-user"): "-u no-such-user", ("--thread", "3"): "did you mean '--threads'?",
             ("-l", ",", "-t", "1"): "has an empty item", ("-omodern,,idle_timeout=1",): "has an empty item"})
         self.assertIn("espalier ", self.ended(0, "serve", "-V").stdout)
+        self.assertIn("espalier ", self.ended(0, "serve", "-f", "-n", "48", "-V").stdout)
         shown = self.ended(0, "serve", "-h").stdout
         self.assertNotIn("--test-clock", shown)
         self.assertNotIn("--enable-coredumps", self.offered("espalier", "serve", "--e"))
