@@ -11,6 +11,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "apps/common/exit_status.hpp"
 
@@ -22,15 +23,18 @@ struct context_free {
 };
 using context_pointer = std::unique_ptr<SSL_CTX, context_free>;
 
-std::string last_error() {
-  std::array<char, 256> text{};
-  ERR_error_string_n(ERR_peek_last_error(), text.data(), text.size());
+/// The first error is the cause; later ones say where it was met.
+std::string first_error() {
+  const unsigned long code = ERR_peek_error();
   ERR_clear_error();
+  if (ERR_GET_LIB(code) == ERR_LIB_SYS) return std::generic_category().message(ERR_GET_REASON(code));
+  std::array<char, 256> text{};
+  ERR_error_string_n(code, text.data(), text.size());
   return text.data();
 }
 
 [[noreturn]] void refuse(std::string_view option, std::string_view given) {
-  throw usage_error(fmt::format("-o {}={}: {}", option, given, last_error()));
+  throw usage_error(fmt::format("-o {}={}: {}", option, given, first_error()));
 }
 
 int version_of(unsigned least) noexcept {

@@ -823,6 +823,8 @@ class Serve(Case):
         options = ("-t", "1", "-Z", "-o", f"ssl_chain_cert={chain},ssl_key={key}", "-o", f"ssl_ca_cert={keys['one.crt']}")
         self.assertIn("ssl_ciphers", self.refused("serve", *options, "-o", "ssl_ciphers=none"))
         self.assertIn("ssl_key", self.refused("serve", *options, "-o", f"ssl_key={keys['two.key']}"))
+        for name in ("ssl_chain_cert", "ssl_key", "ssl_ca_cert"):
+            self.assertRegex(self.refused("serve", *options, "-o", f"{name}=none"), f"-o {name}=.*none: No such file")
         with socket.socket() as free, socket.socket() as other:
             free.bind(("127.0.0.1", 0))
             other.bind(("127.0.0.1", 0))
