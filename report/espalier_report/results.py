@@ -18,6 +18,7 @@ from espalier_report.text import UNAVAILABLE, plural
 Object = dict[str, Any]
 
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+TIMES = (1e-9, 1e24)  # of an operation, in ns; their ratios are finite
 EXPECTED = "a results file is the JSON that `espalier bench`, `espalier simulate` or `espalier inspect` writes"
 SETTINGS = ("mix", "distribution", "keys", "placement")
 TOO_SHORT = "not judged: the run is too short"
@@ -479,6 +480,8 @@ class _Reader:
         if entry.get("error_occurred") is True:
             return None
         value = self.number(entry, key, where, above=0 if key == "real_time" else None)
+        if value and not TIMES[0] <= value * NANOSECONDS[unit] <= TIMES[1]:
+            self.fail(f"{where}.{key}", "is no time of an operation: it must be from an attosecond to 30 million years")
         return None if value is None else value * NANOSECONDS[unit]
 
     def measurements(self, entries: list[Object]) -> list[Measurement]:

@@ -73,6 +73,7 @@ class Command(Case):
             *((f"{at}.real_time", bad, "' must be a positive number or \"unavailable\"")
               for bad in (0, -1, "fast", math.nan, 10 ** 400)),
             (f"{at}.cpu_time", math.inf, "' must be a non-negative number"),
+            *((f"{at}.{key}", bad, "' is no time of an operation") for key in ("real_time", "cpu_time") for bad in (1e-320, 1e300)),
             (f"{at}.run_type", "guess", "' must be 'iteration' or 'aggregate'"), (f"{at}.map", " ", "' must be a name"),
             ("benchmarks[5].transactions", 1, "' must be an object of regions or \"unavailable\""),
             ("benchmarks[5].transactions", {"upper": 1}, ".upper' must be an object of counts"),
