@@ -130,16 +130,16 @@ enum query : int {
   any_key_of = 64
 };
 
-/// Maps in use, by what tables call them.
-template <class Map>
-[[nodiscard]] std::shared_ptr<Map> map_named(const std::string& name) {
+/// The one of a type that has this name, as long as it is in use.
+template <class T, class Name>
+[[nodiscard]] std::shared_ptr<T> known_as(const Name& name) {
   static std::mutex lock;
-  static std::map<std::string, std::weak_ptr<Map>> all;
+  static std::map<Name, std::weak_ptr<T>> all;
   const std::lock_guard held(lock);
-  std::weak_ptr<Map>& known = all[name];
-  std::shared_ptr<Map> map = known.lock();
-  if (!map) known = map = std::make_shared<Map>();
-  return map;
+  std::weak_ptr<T>& known = all[name];
+  std::shared_ptr<T> one = known.lock();
+  if (!one) known = one = std::make_shared<T>();
+  return one;
 }
 
 template <class Key>
@@ -451,7 +451,7 @@ void find_contents(table& t, const std::string& shared, bool creates) {
   std::shared_ptr<contents>& known = (*t.all)[t.contents_name];
   if (dynamic_cast<contents_of<Key>*>(known.get()) == nullptr || (creates && shared.empty()))
     known = std::make_shared<contents_of<Key>>(shared.empty() ? std::make_shared<map_of<Key>>()
-                                                              : map_named<map_of<Key>>(shared));
+                                                              : known_as<map_of<Key>>(shared));
   known->tables.insert(t.name);
   t.of = known;
 }
@@ -488,7 +488,7 @@ int make_table(bool creates, sqlite3* connection, void* contents, int count, con
 
     auto t = std::make_unique<table>();
     t->connection = connection;
-    t->all = static_cast<contents_of_connection*>(contents);
+    t->all = static_cast<std::shared_ptr<contents_of_connection>*>(contents)->get();
     // A text may equal numbers in several ways: '7' and '7.0' are 7.
     t->is_unique = !is_text;
     t->is_in_order = !is_text || has_utf8(connection);
@@ -701,9 +701,15 @@ extern "C" __attribute__((visibility("default"))) int sqlite3_espaliersqlite_ini
   SQLITE_EXTENSION_INIT2(api);
   using espalier::sqlite::contents_of_connection;
   static const sqlite3_module module = espalier::sqlite::make_module();
-  auto* const contents = new (std::nothrow) contents_of_connection;
-  if (contents == nullptr) return SQLITE_NOMEM;
-  // SQLite deletes them, also where this fails.
-  return sqlite3_create_module_v2(connection, "espalier", &module, contents,
-                                  [](void* all) { delete static_cast<contents_of_connection*>(all); });
+  using owned_contents = std::shared_ptr<contents_of_connection>;
+  try {
+    // A connection that loads the extension again has a second module, with the same contents. SQLite deletes what it is
+    // given, also where this fails.
+    return sqlite3_create_module_v2(
+        connection, "espalier", &module,
+        new owned_contents(espalier::sqlite::known_as<contents_of_connection>(connection)),
+        [](void* owned) { delete static_cast<owned_contents*>(owned); });
+  } catch (const std::bad_alloc&) {
+    return SQLITE_NOMEM;
+  }
 }

@@ -242,6 +242,20 @@ class Tables(unittest.TestCase):
             self.assertEqual(self.rows("SELECT * FROM t"), [])  # they are in memory
             self.assertEqual(self.rows("PRAGMA integrity_check"), [("ok",)])
 
+    def test_a_connection_may_load_the_extension_again(self) -> None:
+        self.db.execute("CREATE VIRTUAL TABLE t USING espalier(key INTEGER, value)")
+        self.run_all("INSERT INTO t VALUES (1, 'one'); BEGIN; DELETE FROM t")
+        self.db.load_extension(EXTENSION)
+        self.run_all("CREATE TABLE x (n); ROLLBACK")
+        self.assertEqual(self.rows("SELECT * FROM t"), [(1, "one")])
+        self.db.execute("VACUUM")
+        self.assertEqual(self.rows("SELECT * FROM t"), [(1, "one")])
+        self.db.execute("DROP TABLE t")
+        other = connect()
+        other.execute("CREATE VIRTUAL TABLE t USING espalier(key INTEGER, value)")
+        self.assertEqual(other.execute("SELECT * FROM t").fetchall(), [])
+        other.close()
+
     def test_a_rollback_without_memory_is_completed(self) -> None:
         """In a process that has no memory for another copy of the keys, and keeps none that was freed."""
         program = """
