@@ -586,8 +586,8 @@ except Exception as error:
     print("ImportError" in str(error), OrderedMap({1: 2}))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    if "No module named" in done.stderr:
-        pytest.skip("there is one interpreter")
+    if "No module named" in done.stderr or "UserWarning: NumPy" in done.stderr:
+        pytest.skip("there is one interpreter, or a NumPy that only warns")
     if done.stdout or done.stderr:  # from 3.13 on errors are results
         assert done.stdout == "True OrderedMap({1: 2}, keys=int, values=object)\n", done.stderr
 
