@@ -1075,7 +1075,7 @@ TEST(protocol, a_limit_of_memory_changes) {
     return c.shared.cache().statistics().entries;
   };
   const std::uint64_t before = fill();
-  EXPECT_EQ(c.ask("cache_memlimit 64 noreply\r\n"), "");
+  EXPECT_EQ(c.ask("cache_memlimit 64 noreply\r\ncache_memlimit 1000000000 noreply\r\n"), "");
   EXPECT_THAT(c.ask("stats settings\r\n"), HasSubstr("STAT maxbytes 67108864\r\n"));
   EXPECT_GT(fill(), before * 7 / 2);
   EXPECT_EQ(c.ask("cache_memlimit 8\r\n"), "OK\r\n");

@@ -66,9 +66,10 @@ struct administration {
     if (name == "quit") return close();
     if (name == "version") return write("VERSION ", spoken_version, "\r\n");
     if (name == "stats") return statistics();
-    quiet = last == "noreply";
     // memcached lets blanks precede these.
     const std::string_view first = word[0];
+    if (first == "watch") return watch();
+    quiet = last == "noreply";
     if (first == "flush_all") return flush();
     if (first == "verbosity") {
       std::uint32_t level = 0;
@@ -78,7 +79,6 @@ struct administration {
       return "OK";
     }
     if (first == "cache_memlimit") return limit_memory();
-    if (first == "watch") return watch();
     if (first == "refresh_certs") return reload();
     if (first == "shutdown") return shut_down();
     if (first == "debugtime" && server.chosen().test_clock) return set_clock();
@@ -93,7 +93,7 @@ struct administration {
 
   template <class... Parts>
   std::string_view write(const Parts&... parts) {
-    (out << ... << parts);
+    if (!quiet) (out << ... << parts);
     return {};
   }
   std::string_view close() {
