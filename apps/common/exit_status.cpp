@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <stdexcept>
 #include <string_view>
@@ -222,6 +223,8 @@ int run_reporting(const std::string& name, const std::function<int()>& code) {
   } catch (const std::system_error& error) {
     // A file that the user named cannot be read. Files that cannot be written are detected earlier.
     return complain(name, error.what(), exit_usage);
+  } catch (const std::bad_alloc&) {
+    return complain(name, "the system gives no more memory", exit_failure);
   } catch (const std::exception& error) {
     return complain(name, error.what(), exit_failure);
   }

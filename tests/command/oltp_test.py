@@ -2,6 +2,7 @@
 """`espalier oltp`: the database under TPC-C and YCSB."""
 
 import json
+import resource
 import signal
 import subprocess
 import time
@@ -52,6 +53,15 @@ class Oltp(Case):
                           "--index", "ticket,ticket", "--cc", "silo,silo")
         self.assertIn("conditions: 3 of 3 hold", done.stdout)
         self.assertEqual(done.stdout.count("ticket  silo"), 1)
+
+    def test_without_memory(self) -> None:
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (400 << 20, limits[1]))
+        try:
+            done = self.ended(1, "oltp", "--workload", "ycsb-a", "--rows", "1000000", *SMALL, "300")
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+        self.assertIn("espalier: the system gives no more memory\n", done.stderr)
 
     def test_reads_see_whole_rows(self) -> None:
         for workload in "abcdef":
