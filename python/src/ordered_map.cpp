@@ -101,6 +101,28 @@ class batch<integers> {
 template <class Values>
 using released = std::conditional_t<Values::are_objects, std::monostate, without_interpreter_lock>;
 
+/// Py_DECREF, for an end that may end another one of these, and so on. What is deeper than the stack may be waits for the
+/// outermost call.
+void end_reference(PyObject* object) noexcept {
+  constexpr unsigned deepest = 50;
+  thread_local unsigned depth = 0;
+  thread_local std::vector<PyObject*> waiting;
+  if (depth == deepest) {
+    try {
+      return waiting.push_back(object);
+    } catch (const std::bad_alloc&) {  // then by recursion
+    }
+  }
+  ++depth;
+  Py_DECREF(object);
+  while (depth == 1 && !waiting.empty()) {
+    PyObject* const next = waiting.back();
+    waiting.pop_back();
+    Py_DECREF(next);
+  }
+  --depth;
+}
+
 template <class Keys, class Values>
 class map_of final : public any_map {
   using key_type = typename Keys::stored;
@@ -283,7 +305,7 @@ class map_of final : public any_map {
     counted_entries& operator=(const counted_entries&) = delete;
     ~counted_entries() {
       if constexpr (Values::are_objects)
-        for (const auto& entry : *this) Py_DECREF(entry.second);
+        for (const auto& entry : *this) end_reference(entry.second);
     }
   };
 
@@ -437,7 +459,7 @@ class map_of final : public any_map {
     }
   }
   static void free_values(map_type& map) {
-    if constexpr (Values::are_objects) map.scan([](const auto&, PyObject* value) { Py_DECREF(value); });
+    if constexpr (Values::are_objects) map.scan([](const auto&, PyObject* value) { end_reference(value); });
   }
 
   map_type map_;

@@ -457,6 +457,39 @@ def test_a_value_whose_end_uses_the_map():
     assert len(seen) == 5 and list(m) == [99]
 
 
+def test_long_chains_end():
+    """In a process of its own, and a thread that would have no stack for an end within each end."""
+    program = """
+import sys, threading
+from espalier import OrderedMap
+value = object()
+before = sys.getrefcount(value)
+def chain_of_maps(last):
+    return OrderedMap({1: last, 2: value})
+def chain_of_walks(last):
+    m = chain_of_maps(last)
+    walk = iter(m.values())
+    next(walk)
+    m.clear()
+    return walk
+def chain_of_both(last):
+    return chain_of_maps(iter(chain_of_maps(last)))
+def ends():
+    for longer in (chain_of_maps, chain_of_walks, chain_of_both):
+        last = None
+        for _ in range(20_000):
+            last = longer(last)
+        last = None
+        print(sys.getrefcount(value) - before)
+threading.stack_size(512 << 10)
+thread = threading.Thread(target=ends)
+thread.start()
+thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("0\n" * 3, 0)
+
+
 def test_threads_count_exactly(kinds):
     keys, values = kinds
     m = OrderedMap(keys=keys, values=values)
