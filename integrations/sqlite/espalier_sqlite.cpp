@@ -136,6 +136,7 @@ template <class T, class Name>
   static std::mutex lock;
   static std::map<Name, std::weak_ptr<T>> all;
   const std::lock_guard held(lock);
+  std::erase_if(all, [](const auto& of) { return of.second.expired(); });
   std::weak_ptr<T>& known = all[name];
   std::shared_ptr<T> one = known.lock();
   if (!one) known = one = std::make_shared<T>();
