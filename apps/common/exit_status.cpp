@@ -176,11 +176,14 @@ std::string explained(const CLI::App& parser, const CLI::ParseError& error) {
   const std::string command = verbs.empty() ? parser.get_name() : parser.get_name() + ' ' + verb.get_name();
   std::string said = error.what();
   const std::string option = said.substr(0, said.find(':'));
+  const std::vector<std::string> rest = parser.remaining(true);
+  const bool lacks_verb = verbs.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     if (said.find("At Most") != std::string::npos) said = option + " is given more than once; give it once";
     if (said.ends_with(" missing")) said = option + " needs a value";
-  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> rest = parser.remaining(true);
+  } else if (lacks_verb && rest.empty()) {
+    said = command + " needs a command";
+  } else if (lacks_verb || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const auto dashed =
         std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });
     const std::string word = dashed == rest.end() ? rest.front() : dashed->substr(0, dashed->find('='));

@@ -141,6 +141,8 @@ class Refusals(CommandTest):
             ("bench", "--key", "5"): ": espalier bench has no option '--key'; did you mean '--keys'?; espalier bench --help",
             ("bench", "--jsn=x"): "has no option '--jsn'; did you mean '--json'?",
             ("list", "5"): ": espalier list has no argument '5'; espalier list --help",
+            (): ": espalier needs a command; espalier --help",
+            ("--verson",): ": espalier has no option '--verson'; did you mean '--version'?",
             ("run", "ls", "-la", "/"): "has no option '-la'; if it is for ls, write -- before that: espalier run -- ls",
             ("inspect", "--at", "end", "ls", "--all"): "write -- before that: espalier inspect -- ls"})
 
