@@ -668,9 +668,12 @@ TEST(protocol, which_protocols_are_spoken) {
   with.chosen.transport.protocol = "binary";
   conversation frames(with);
   EXPECT_EQ(frames.say(frame{0x0A}.bytes()), answer(0x0A).bytes());
-  conversation other(with);
-  EXPECT_EQ(other.say("mn\r\n"), "");
-  EXPECT_TRUE(other.closed);
+  for (const bool asks_for_user : {false, true}) {
+    conversation other(with);
+    if (asks_for_user) other.shared.set_users(users("me:pw"));
+    EXPECT_EQ(other.say("set a 0 0 5\r\nme pw\r\nmn\r\n"), "");
+    EXPECT_TRUE(other.closed);
+  }
 }
 
 TEST(protocol, a_binary_connection_logs_in_by_sasl) {

@@ -115,8 +115,9 @@ void session::choose_protocol(std::string_view input) noexcept {
   const std::string_view spoken = service_.chosen().transport.protocol;
   turn_.is_binary = input.front() == '\x80' && spoken != "ascii";
   turn_.asks_for_user = turn_.is_binary && service_.asks_for_user();
-  turn_.unfinished = turn_.is_binary ? turn::rest::none : turn::rest::user;
-  if (!turn_.is_binary && spoken == "binary") turn_.next = step::close;
+  const bool is_refused = !turn_.is_binary && spoken == "binary";
+  turn_.unfinished = turn_.is_binary || is_refused ? turn::rest::none : turn::rest::user;
+  if (is_refused) turn_.next = step::close;
 }
 
 /// A value NAME PASSWORD, which a connection stores under any key before its first command. Other commands are refused.
