@@ -235,15 +235,16 @@ class map_of final : public any_map {
       to = nb::cast<array<std::int64_t>>(values, false);
       if (to->size() < k.size()) throw nb::value_error("the results have no place");
     }
-    std::vector<std::optional<mapped>> results(k.size());
+    std::vector<std::optional<mapped>> results;
     nb::object all;
     if constexpr (!std::is_same_v<Values, integers>) {
       // Before the search: the garbage collector, which runs where a list is made, may end what was found.
-      all = nb::steal(PyList_New(static_cast<Py_ssize_t>(results.size())));
+      all = nb::steal(PyList_New(static_cast<Py_ssize_t>(k.size())));
       if (!all.is_valid()) nb::raise_python_error();
     }
     {
       [[maybe_unused]] const released<Values> without_lock;
+      results.resize(k.size());
       for (std::size_t done = 0; done != k.size();) {
         const std::size_t now = std::min(k.size() - done, under_one_guard);
         map_.find_batch({k.data() + done, now}, {results.data() + done, now});

@@ -124,8 +124,9 @@ class without_interpreter_lock {
  public:
   // Relaxed throughout: what is read decides how long a thread waits, and nothing else.
   without_interpreter_lock() noexcept {
-    is_between_batches_.store(false, std::memory_order_relaxed);
     state_ = PyEval_SaveThread();
+    // Afterwards, so that who waits for it finds the lock free.
+    is_between_batches_.store(false, std::memory_order_relaxed);
   }
   without_interpreter_lock(const without_interpreter_lock&) = delete;
   without_interpreter_lock& operator=(const without_interpreter_lock&) = delete;
