@@ -701,6 +701,14 @@ TEST(protocol, a_binary_connection_logs_in_by_sasl) {
   EXPECT_EQ(c.ask(frame{0x22, "PLAIN", "\0me\0pw"}.bytes()), error(0x22, 0x20, refused).bytes());
   EXPECT_EQ(c.ask(log_in("PLAIN", "you\0me\0pw"sv)), answer(0x21, 0, "Authenticated").bytes());
   EXPECT_EQ(c.ask(frame{0x09, "k"}.bytes() + frame{0x0A}.bytes()), answer(0x0A).bytes());
+  // An attempt that is refused ends what a former one had allowed.
+  conversation again;
+  start(again);
+  EXPECT_EQ(again.say(log_in("PLAIN", "\0me\0pw"sv) + frame{0x0A}.bytes() + log_in("PLAIN", "\0me\0px"sv) +
+                      frame{0x00, "k"}.bytes()),
+            answer(0x21, 0, "Authenticated").bytes() + answer(0x0A).bytes() +
+                error(0x21, 0x20, refused).bytes() + error(0x00, 0x20, refused).bytes());
+  EXPECT_TRUE(again.closed);
 }
 
 TEST(protocol, binary_commands_at_random_do_not_depend_on_how_they_are_cut) {

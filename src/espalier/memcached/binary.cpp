@@ -253,6 +253,7 @@ void executor::binary_log_in(const command& c) {
     turn_.asks_for_user = false;
     return reply_text(c, {}, "Authenticated");
   }
+  turn_.asks_for_user = true;  // also of a user that had logged in
   counters_.add(counted::refused_log_ins);
   reply_binary(c, binary_status::not_allowed);
 }
