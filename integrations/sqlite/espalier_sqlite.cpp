@@ -335,7 +335,7 @@ class contents_of final : public contents {
       for (; log_.size() > changes; log_.pop_back()) {
         auto& [key, before] = log_.back();
         if (before)
-          map_->insert_or_assign(key, std::move(*before));
+          map_->insert_or_assign(key, *before);  // a copy: what is moved may be lost where this throws
         else
           map_->erase(key);
       }

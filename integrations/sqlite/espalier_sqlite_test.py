@@ -265,7 +265,7 @@ test.EXTENSION = sys.argv[1]
 keys = [str(n) * (8 << 20) for n in range(4)]
 db = test.connect()
 db.execute("CREATE VIRTUAL TABLE t USING espalier(key TEXT, value)")
-db.executemany("INSERT INTO t VALUES (?, 1)", [(key,) for key in keys])
+db.executemany("INSERT INTO t VALUES (?, 'one')", [(key,) for key in keys])
 def run(*statements, leaves):
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -280,12 +280,12 @@ def run(*statements, leaves):
     print(said, flush=True)
 def delete(begin):
     db.execute(begin)
-    db.execute("DELETE FROM t WHERE value = 1")
+    db.execute("DELETE FROM t WHERE value = 'one'")
     # What the map reclaims later.
     db.executemany("INSERT OR REPLACE INTO t VALUES (?, 2)", [(str(n),) for n in range(10000)])
-few = "SELECT count(*), sum(value = 1) FROM t"
+few = "SELECT count(*), sum(value = 'one') FROM t"
 delete("BEGIN")
-run("ROLLBACK", few, "INSERT INTO t VALUES ('x', 1)", leaves=1 << 20)
+run("ROLLBACK", few, "INSERT INTO t VALUES ('x', 'one')", leaves=1 << 20)
 print(db.in_transaction, db.execute(few).fetchall())
 delete("SAVEPOINT a")
 run("ROLLBACK TO a", leaves=1 << 20)
