@@ -454,6 +454,34 @@ class key_search final : public rocksdb::MemTableRep::Iterator {
   position at_;
 };
 
+/// What a hint leads to: the entry that came last with its prefix. A newer one of its user key goes to the map's word at once,
+/// without an insert that would find the key there.
+struct last_of_prefix {
+  const char* entry = nullptr;
+
+  [[nodiscard]] last_of_prefix* ours() noexcept { return this; }
+};
+
+/// Before 9.2 a memtable has the same hints for entries and for range deletions, and the latter are in RocksDB's skip list
+/// whatever the factory.
+constexpr bool hints_are_shared = ROCKSDB_MAJOR < 9 || (ROCKSDB_MAJOR == 9 && ROCKSDB_MINOR < 2);
+
+/// So a hint begins as one of a skip list does that was not used: a height of 0, and where the nodes before and behind a key
+/// will be noted, level by level. The skip list may use it as its own; the layout is that of all versions from 6.29 to 9.1.
+struct shared_hint {
+  static constexpr std::size_t most_levels = 32;
+
+  int height = 0;
+  void** before = nodes_before;
+  void** behind = nodes_behind;
+  last_of_prefix last;  // where a skip list's own has its nodes
+  void* nodes_before[most_levels + 1];
+  void* nodes_behind[most_levels + 1];
+
+  /// Null if the skip list has made it.
+  [[nodiscard]] last_of_prefix* ours() noexcept { return before == nodes_before ? &last : nullptr; }
+};
+
 template <class Table>
 class table_rep final : public rocksdb::MemTableRep {
  public:
@@ -471,13 +499,13 @@ class table_rep final : public rocksdb::MemTableRep {
   void InsertWithHint(rocksdb::KeyHandle handle, void** hint) override { InsertKeyWithHint(handle, hint); }
   /// RocksDB keeps a hint for each prefix of keys, in which one thread writes at a time.
   bool InsertKeyWithHint(rocksdb::KeyHandle handle, void** hint) override {
-    if constexpr (!uses_hints) return InsertKey(handle);
-    if (*hint == nullptr) *hint = make<last_of_prefix>();
-    const char*& last = static_cast<last_of_prefix*>(*hint)->entry;
+    last_of_prefix* const last = our(*hint);
+    if (last == nullptr) return InsertKey(handle);
     const char* const entry = static_cast<const char*>(handle);
-    const bool is_new =
-        add(entry, last != nullptr && place::of_entry(last).user_key == place::of_entry(entry).user_key);
-    last = entry;
+    const bool is_known =
+        last->entry != nullptr && place::of_entry(last->entry).user_key == place::of_entry(entry).user_key;
+    const bool is_new = add(entry, is_known);
+    last->entry = entry;
     return is_new;
   }
   /// A hint for one batch of writes, which seldom has a key twice.
@@ -511,14 +539,13 @@ class table_rep final : public rocksdb::MemTableRep {
   std::size_t ApproximateMemoryUsage() override { return 0; }
 
  private:
-  /// Before 9.2 RocksDB hands the same hints to the skip list of a memtable's range deletions.
-  static constexpr bool uses_hints =
-      Table::has_versions && (ROCKSDB_MAJOR > 9 || (ROCKSDB_MAJOR == 9 && ROCKSDB_MINOR >= 2));
-  /// What a hint leads to: the entry that came last. A newer one of its user key goes to the map's word at once, without an
-  /// insert that would find the key there.
-  struct last_of_prefix {
-    const char* entry = nullptr;
-  };
+  /// Null if the hint is not ours.
+  [[nodiscard]] last_of_prefix* our(void*& hint) {
+    if constexpr (!Table::has_versions) return nullptr;
+    using made = std::conditional_t<hints_are_shared, shared_hint, last_of_prefix>;
+    if (hint == nullptr) hint = make<made>();
+    return static_cast<made*>(hint)->ours();
+  }
 
   bool add(const char* entry, bool is_known) {
     return table_.add(entry, [this] { return make<version>(); }, is_known);

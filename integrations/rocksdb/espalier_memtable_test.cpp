@@ -352,6 +352,9 @@ TEST_P(memtable, tells_how_many_entries_a_range_has) {
 
 // What a std::map does not have, beside the skip list.
 
+/// Before 9.2, by a memtable's table of entries and that of its range deletions.
+constexpr bool hints_are_shared = ROCKSDB_MAJOR < 9 || (ROCKSDB_MAJOR == 9 && ROCKSDB_MINOR < 2);
+
 struct way_of_writing {
   const char* name;
   void (*choose)(rdb::Options&);
@@ -373,9 +376,8 @@ const way_of_writing ways_of_writing[] = {
     {"with_hints",
      [](rdb::Options& o) {
        o.allow_concurrent_memtable_write = false;
-       // Before 9.2, RocksDB's skip lists of entries and of range deletions take each other's hints.
-       constexpr bool fixed = ROCKSDB_MAJOR > 9 || (ROCKSDB_MAJOR == 9 && ROCKSDB_MINOR >= 2);
-       if (fixed || !o.memtable_factory->IsInstanceOf(rdb::SkipListFactory::kClassName()))
+       // Else RocksDB's skip lists of entries and of range deletions take each other's hints.
+       if (!hints_are_shared || !o.memtable_factory->IsInstanceOf(rdb::SkipListFactory::kClassName()))
          o.memtable_insert_with_hint_prefix_extractor.reset(rdb::NewCappedPrefixTransform(2));
      }},
     {"small_memtables",
@@ -702,6 +704,41 @@ TEST_P(memtable_rep, does_what_a_set_of_entries_does) {
         if (HasFatalFailure()) return;
       }
     }
+  }
+}
+
+// As the entries and the range deletions of a memtable do. Each of the two begins the hints of some prefixes, and the skip
+// list grows in between.
+TEST_P(memtable_rep, shares_its_hints_with_a_skip_list) {
+  if (!hints_are_shared) GTEST_SKIP() << "this RocksDB has hints for range deletions of their own";
+  const order_of_entries order(GetParam().order);
+  std::mt19937_64 random(1);
+  blocks memory;
+  espalier::memtable_factory factory(GetParam().order);
+  rdb::SkipListFactory skip_list_factory;
+  struct table {
+    std::unique_ptr<rdb::MemTableRep> rep;
+    entries all;
+  };
+  std::array tables{
+      table{std::unique_ptr<rdb::MemTableRep>(factory.CreateMemTableRep(order, &memory, nullptr, nullptr)),
+            entries(before{&order})},
+      table{std::unique_ptr<rdb::MemTableRep>(
+                skip_list_factory.CreateMemTableRep(order, &memory, nullptr, nullptr)),
+            entries(before{&order})}};
+  for (unsigned n = 0; n < 20000; ++n) {
+    const std::string entry = entry_of(key_of(random, 3000), stamp_of(random() % 40 * 2, random() % 3));
+    table& t = tables[random() % 2];
+    ASSERT_EQ(insert(*t.rep, entry, n % 8 == 0 ? 0 : 2), t.all.insert(entry).second);
+  }
+  for (const table& t : tables) {
+    const std::unique_ptr<rdb::MemTableRep::Iterator> i(t.rep->GetIterator());
+    i->SeekToFirst();
+    for (auto at = t.all.begin(); at != t.all.end(); ++at, i->Next()) {
+      expect_at(*i, t.all, at);
+      if (HasFatalFailure()) return;
+    }
+    ASSERT_FALSE(i->Valid());
   }
 }
 
