@@ -96,6 +96,9 @@ bool read_all(int from, void* to, std::size_t bytes) {
       bytes, [&](std::size_t at, std::size_t left) { return read(from, static_cast<char*>(to) + at, left); });
 }
 
+/// After read_all().
+std::string why_not_read(const char* at_the_end) { return errno == 0 ? at_the_end : std::strerror(errno); }
+
 header header_for(const service& of, std::string_view magic) {
   header h;
   std::copy_n(magic.data(), h.magic.size(), h.magic.data());
@@ -198,7 +201,7 @@ memory_file::~memory_file() { close(descriptor_); }
 std::string memory_file::load(service& into) {
   const header expected = header_for(into, whole);
   header h;
-  if (!read_all(descriptor_, &h, sizeof(h))) return errno == 0 ? "" : std::strerror(errno);
+  if (!read_all(descriptor_, &h, sizeof(h))) return why_not_read("");
   // Not this file's any more, whatever comes.
   const header read_once = header_for(into, not_whole);
   if (pwrite(descriptor_, &read_once, sizeof(read_once), 0) != static_cast<ssize_t>(sizeof(read_once)))
@@ -212,10 +215,11 @@ std::string memory_file::load(service& into) {
     std::uint64_t read = sizeof(h);
     while (true) {
       block b;
-      if (!read_all(descriptor_, &b, sizeof(b)) || b.bytes > longest_block) return "it is not whole";
+      if (!read_all(descriptor_, &b, sizeof(b))) return why_not_read("it is not whole");
+      if (b.bytes > longest_block) return "it was changed";
       if (bytes.size() < b.bytes) bytes.resize(b.bytes);
-      if (!read_all(descriptor_, bytes.data(), b.bytes) || hash_of(b, bytes.data()) != b.hash)
-        return "it was changed";
+      if (!read_all(descriptor_, bytes.data(), b.bytes)) return why_not_read("it is not whole");
+      if (hash_of(b, bytes.data()) != b.hash) return "it was changed";
       if (b.bytes == 0) {
         into.flush_at(h.flush_due);
         return {};

@@ -272,10 +272,10 @@ class Serve(Case):
         self.addCleanup(made.close)
         return made
 
-    def end(self, server: subprocess.Popen[str], by: int = signal.SIGTERM, said: str = "") -> None:
+    def end(self, server: subprocess.Popen[str], by: int = signal.SIGTERM, said: str = "", status: int = 0) -> None:
         server.send_signal(by)
         _, errors = server.communicate()
-        self.assertEqual((server.returncode, errors), (0, said))
+        self.assertEqual((server.returncode, errors), (status, said))
 
     def test_it_is_a_small_program_of_its_own(self) -> None:
         server = self.start("-t", "1")
@@ -959,14 +959,14 @@ class Serve(Case):
         for at in (88, 112, 129):  # of the one record
             begins_empty(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:], "it was changed")
 
-    def keep_some(self, *options: str, environment: dict[str, str] | None = None) -> None:
+    def keep_some(self, *options: str, environment: dict[str, str] | None = None, said: str = "") -> None:
         """Leaves entries, one of them of 9 MB, in the file "memory"."""
         server = self.start("-e", "memory", "-P", "pid", *options, environment=environment)
         client = self.client()
         self.assertEqual(client.ask("set before 0 0 1\r\n1"), "STORED")
         self.assertEqual(client.ask(f"set large 0 0 9000000\r\n{'x' * 9_000_000}"), "STORED")
         self.assertEqual(client.ask("set after 0 0 1\r\n2"), "STORED")
-        self.end(server, signal.SIGUSR1)
+        self.end(server, signal.SIGUSR1, said, status=1 if said else 0)
 
     def test_a_restart_with_less_memory_leaves_out_what_is_too_large(self) -> None:
         self.keep_some("-m", "64", "-I", "16m")
@@ -1016,6 +1016,54 @@ int ftruncate(int fd, off_t bytes) {
         server = self.start("-e", "memory", "-m", "64", "-I", "16m")
         self.assertEqual(self.client().ask("get after", 3), "VALUE after 0 1\n2\nEND")
         self.end(server)
+
+    def test_the_file_is_kept_by_calls_that_fail(self) -> None:
+        library = compiled(r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static long most(const char* name) { return getenv(name) == NULL ? 1L << 40 : atol(getenv(name)); }
+/* A call for a file, unless for the few bytes of one with a number, is interrupted, and the next one does half of its work. */
+static int part(int call, int fd, size_t* bytes) {
+  static int calls;
+  struct stat file;
+  if (*bytes < 16 || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) return 0;
+  int error = calls++ % 2 == 0 ? EINTR : 0;
+  if (call == SYS_write && file.st_size + (off_t)*bytes > most("ROOM")) error = ENOSPC;
+  if (call == SYS_read && lseek(fd, 0, SEEK_CUR) + (off_t)*bytes > most("READABLE")) error = EIO;
+  if (error != 0) errno = error;
+  *bytes = (*bytes + 1) / 2;
+  return error != 0;
+}
+ssize_t write(int fd, const void* from, size_t bytes) {
+  return part(SYS_write, fd, &bytes) ? -1 : syscall(SYS_write, fd, from, bytes);
+}
+ssize_t read(int fd, void* to, size_t bytes) {
+  return part(SYS_read, fd, &bytes) ? -1 : syscall(SYS_read, fd, to, bytes);
+}
+""", "-shared", "-fPIC")
+        faults = {"LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        sizes = "-m", "64", "-I", "16m"
+        file = self.folder / "memory"
+
+        def found(said: str = "", **more: str) -> list[str]:
+            server = self.start("-e", "memory", *sizes, environment={**faults, **more})
+            client = self.client()
+            found = [client.ask(f"mg {key}") for key in ("before", "large", "after")]
+            self.assertEqual(file.stat().st_size, 0)
+            self.end(server, said=said and f"espalier serve: -e {file}: {said}; the cache starts empty\n")
+            return found
+
+        self.keep_some(*sizes, environment=faults)
+        self.assertEqual(found(), ["HD"] * 3)
+        self.keep_some(*sizes)
+        self.assertEqual(found("Input/output error", READABLE="4000000"), ["EN"] * 3)
+        self.keep_some(*sizes, environment={**faults, "ROOM": "5000000"},
+                       said=f"espalier serve: -e {file}: No space left on device; the next cache starts empty\n")
+        self.assertEqual(found(), ["EN"] * 3)
 
     def test_a_flush_to_come_comes_after_a_restart(self) -> None:
         options = ("-e", "memory", "-t", "1", "--test-clock")
