@@ -58,10 +58,11 @@ inline bool inside() noexcept {
   return result;
 }
 
-/// The instruction takes its code as a constant.
+/// The instruction takes its code as a constant. The compiler writes one of eight bits with a sign, which the assembler of binutils 2.44
+/// refuses.
 template <std::uint8_t Code>
 inline void abort() noexcept {
-  __asm__ __volatile__("xabort %0" : : "i"(Code) : "memory");
+  __asm__ __volatile__("xabort %0" : : "i"(unsigned{Code}) : "memory");
 }
 
 #else
