@@ -4,13 +4,16 @@
 #   peers  the libraries that `espalier bench` compares with: maps and mallocs
 #   test   what ./check needs in addition
 #   long   what ./check --long needs: one more compiler, and programs to run on the preloaded libraries
+# The sets build and peers are for Debian 12 and 13, the others for Debian 12.
 set -euo pipefail
 
+# A|B: the first one that there is.
 build=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-plotly libhwloc-dev libjemalloc-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libboost-dev libboost-context-dev libdw-dev libxxhash-dev
   libevent-dev libssl-dev
   binutils)
-peers=(libtbb-dev libcds-dev libabsl-dev libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4)
+peers=(libtbb-dev libcds-dev libabsl-dev libjemalloc2 'libmimalloc2.0|libmimalloc3'
+  'libtcmalloc-minimal4|libtcmalloc-minimal4t64')
 test=(ccache clang-14 clang-19 clang-format-19 clang-tidy-19 g++-11 libc++-14-dev libc++abi-14-dev
   libclang-rt-19-dev llvm-19 libgtest-dev libgmock-dev libbenchmark-tools libzydis-dev python3-scipy chromium
   chromium-driver python3-selenium shellcheck valgrind qemu-user groff-base doxygen redis-tools sqlite3 memcached
@@ -41,10 +44,16 @@ if [[ " $* " == *' test '* ]] && ! getent ahosts localhost >/dev/null; then
   echo '127.0.0.1 localhost' | "${as_root[@]}" tee -a /etc/hosts >/dev/null
 fi
 
+is_installed() {
+  local name
+  for name in ${1//|/ }; do
+    [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$name" 2>/dev/null) != installed ]] || return 0
+  done
+  return 1
+}
 missing=()
 for package in "${wanted[@]}"; do
-  state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [[ $state == installed ]] || missing+=("$package")
+  is_installed "$package" || missing+=("$package")
 done
 if [[ ${#missing[@]} == 0 ]]; then
   echo "all packages are installed"
@@ -76,4 +85,10 @@ patiently() {
   "$@"
 }
 patiently "${as_root[@]}" apt-get update -q
+for i in "${!missing[@]}"; do
+  for name in ${missing[i]//|/ }; do
+    missing[i]=$name
+    [[ -z $(apt-cache show "$name" 2>/dev/null) ]] || break
+  done
+done
 patiently "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
