@@ -3,16 +3,20 @@
 # debian/tests there, and purges them. So it does with a wheel of the package for Python. Needs root, debootstrap, a Debian mirror,
 # and pip with PyPI.
 #
-#   tools/try_packages.sh [FOLDER [MIRROR]]    the packages are left in FOLDER, by default build/packages
+#   tools/try_packages.sh [FOLDER [RELEASE [MIRROR]]]    the packages are left in FOLDER, by default build/packages
 #
+# RELEASE is bookworm, Debian 12, by default, or trixie, Debian 13.
 # The roots are kept in FOLDER/roots, and used again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/steps.sh
 folder=$(realpath -m "${1:-build/packages}")
-mirror=${2:-http://deb.debian.org/debian}
-bare=$folder/roots/bare
-clean=$folder/roots/clean
+release=${2:-bookworm}
+mirror=${3:-http://deb.debian.org/debian}
+[[ $release == bookworm || $release == trixie ]] ||
+  { echo "error: '$release' is no release that packages are made for; these are: bookworm, trixie" >&2; exit 2; }
+bare=$folder/roots/$release-bare
+clean=$folder/roots/$release-clean
 version=$(dpkg-parsechangelog --show-field Version)
 wheel_version=${version%-*}
 
@@ -36,7 +40,7 @@ trap finish EXIT
 
 # What a step runs goes on after a failure unless it says so.
 bare_root() {
-  { [[ -e $bare ]] || { rm -rf "$bare.part" && debootstrap --variant=minbase bookworm "$bare.part" "$mirror" && mv "$bare.part" "$bare"; }; } &&
+  { [[ -e $bare ]] || { rm -rf "$bare.part" && debootstrap --variant=minbase "$release" "$bare.part" "$mirror" && mv "$bare.part" "$bare"; }; } &&
     inside "$bare" apt-get update
 }
 clean_root() {
@@ -55,11 +59,13 @@ packages_are_built() {
     rm -f "$folder"/*-dbgsym_*
 }
 wheel_is_built() {
+  local python
   rm -rf "$clean/build/wheel" &&
-    # A root may reach PyPI by other means than this machine does.
-    python3 -m pip download --quiet --dest "$clean/build/wheel/needed" --only-binary :all: --python-version 3.11 \
-      scikit-build-core nanobind 'cmake>=3.26' ninja &&
     inside "$clean" apt-get install -y --no-install-recommends python3-dev python3-venv &&
+    python=$(inside "$clean" python3 -c 'import sys; print(f"{sys.version_info[0]}.{sys.version_info[1]}")') &&
+    # A root may reach PyPI by other means than this machine does.
+    python3 -m pip download --quiet --dest "$clean/build/wheel/needed" --only-binary :all: --python-version "$python" \
+      scikit-build-core nanobind 'cmake>=3.26' ninja &&
     inside "$clean" python3 -m venv /build/wheel/python &&
     inside "$clean" /build/wheel/python/bin/pip wheel --no-index --find-links /build/wheel/needed --no-deps \
       --wheel-dir /build/wheel /build/source/python &&
