@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "apps/common/child.hpp"
+#include "espalier/hw/process.hpp"
 #include "espalier/measure/statistics.hpp"
 
 namespace espalier::app {
@@ -24,6 +25,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+const std::string not_said = "unavailable";
+
 /// An entry's terms that a change of the code does not change.
 std::string terms_of(const ordered_json& entry) {
   // 0.2.0 wrote no order.
@@ -32,6 +35,11 @@ std::string terms_of(const ordered_json& entry) {
   for (const char* const field : {"mix", "distribution", "keys", "key_type", "placement"})
     terms += fmt::format("{}={} ", field, entry.value(field, ordered_json()).dump());
   return terms;
+}
+
+/// A file from elsewhere sends the terminal no commands.
+bool is_shown_as_it_is(const std::string& text) {
+  return std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
 }
 
 /// The medians of results.
@@ -44,7 +52,8 @@ std::vector<measured_time> times_of(const ordered_json& results) {
     if (!entry.is_object() || entry.value("aggregate_name", ordered_json()) != "median") continue;
     const ordered_json name = entry.value("run_name", ordered_json());
     const ordered_json time = entry.value("cpu_time", ordered_json());
-    if (!name.is_string() || !time.is_number() || time.get<double>() <= 0) continue;
+    if (!name.is_string() || !is_shown_as_it_is(name)) continue;
+    if (!time.is_number() || time.get<double>() <= 0) continue;
     all.push_back({name.get<std::string>(), terms_of(entry), time.get<double>()});
   }
   return all;
@@ -52,9 +61,9 @@ std::vector<measured_time> times_of(const ordered_json& results) {
 
 std::string text_in(const ordered_json& results, const char* field) {
   const ordered_json context = results.value("context", ordered_json());
-  if (!context.is_object()) return "unavailable";
+  if (!context.is_object()) return not_said;
   const ordered_json value = context.value(field, ordered_json());
-  return value.is_string() ? value.get<std::string>() : "unavailable";
+  return value.is_string() && is_shown_as_it_is(value) ? value.get<std::string>() : not_said;
 }
 
 /// Of results with runs of several processes, of which the first one's aggregates are there: medians of all runs.
@@ -94,13 +103,20 @@ baseline::baseline(const std::string& file) : file_(file) {
         fmt::format("--baseline {} has no results of espalier bench; write some with --json FILE", file));
   description_ =
       fmt::format("{} (commit {}, {})", file, text_in(results, "commit"), text_in(results, "date"));
+  processor_ = text_in(results, "cpu_model");
 }
 
 void baseline::expect_some(const std::vector<std::string>& names) const {
   const auto is_measured = [&](const measured_time& t) {
     return std::ranges::find(names, t.name) != names.end();
   };
-  if (std::ranges::any_of(times_, is_measured)) return;
+  if (std::ranges::any_of(times_, is_measured)) {
+    const std::string here = hw::cpu_model().value_or(not_said);
+    if (processor_ != not_said && here != not_said && processor_ != here)
+      std::fprintf(stderr, "%s is of another processor, %s: what is slower may be this one\n", file_.c_str(),
+                   processor_.c_str());
+    return;
+  }
   throw usage_error(fmt::format("--baseline {} has none of these measurements; it has {}{}", file_,
                                 times_[0].name,
                                 times_.size() == 1 ? "" : fmt::format(" and {} more", times_.size() - 1)));

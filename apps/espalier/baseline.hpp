@@ -30,7 +30,7 @@ class baseline {
   /// Results of an earlier run, in the file's JSON. Throws usage_error if it has none.
   explicit baseline(const std::string& file);
 
-  /// Throws usage_error if the baseline has no measurement of one of these names.
+  /// Throws usage_error if the baseline has no measurement of one of these names. Says so if it is of another processor.
   void expect_some(const std::vector<std::string>& names) const;
   [[nodiscard]] const std::vector<measured_time>& times() const noexcept { return times_; }
   /// How the table and the results name it.
@@ -40,6 +40,7 @@ class baseline {
   std::string file_;
   std::vector<measured_time> times_;
   std::string description_;
+  std::string processor_;
 };
 
 /// A measurement before and now, and by how much it takes longer. The ratio may be a median of its own.

@@ -123,6 +123,30 @@ class Baseline(Case):
         done = self.ended(0, *QUICK, "--baseline", "before.json")
         self.assertIn("before.json (commit unavailable, unavailable)", done.stdout)
 
+    def test_a_baseline_of_another_processor(self) -> None:
+        self.saved(1000)
+        self.assertNotIn("processor", self.ended(0, *QUICK, "--baseline", "before.json").stderr)
+        everything = json.loads((self.folder / "before.json").read_text())
+        everything["context"]["cpu_model"] = "Other CPU"
+        (self.folder / "before.json").write_text(json.dumps(everything))
+        self.assertIn("before.json is of another processor, Other CPU",
+                      self.ended(0, *QUICK, "--baseline", "before.json").stderr)
+        before = str(self.folder / "before.json")
+        self.assertIn("none of these", self.refused("bench", *LOAD, "--baseline", before, "--mix", "ycsb-a"))
+
+    def test_a_baseline_sends_the_terminal_no_commands(self) -> None:
+        self.saved(1000)
+        everything = json.loads((self.folder / "before.json").read_text())
+        everything["context"] |= {"commit": "\x1b[2J", "cpu_model": "\x1b[2J"}
+        (self.folder / "before.json").write_text(json.dumps(everything))
+        done = self.ended(0, *QUICK, "--baseline", "before.json")
+        self.assertNotIn("\x1b", done.stdout + done.stderr)
+        for entry in everything["benchmarks"]:
+            entry["run_name"] = "\x1b[2J" + entry["run_name"]
+        (self.folder / "before.json").write_text(json.dumps(everything))
+        before = str(self.folder / "before.json")
+        self.assertIn("has no results of espalier bench", self.refused("bench", *LOAD, "--baseline", before))
+
     def other_build(self, factor: float) -> str:
         """A build of the command that is said to take so many times the time."""
         program = self.folder / "other"
