@@ -29,7 +29,8 @@ std::vector<std::string> option_names(const CLI::App& verb) {
 /// Whether the value is a file or a folder, by the word that stands for it in the help.
 bool is_of_files(const CLI::Option* option) {
   const std::string type = option->get_type_name();
-  return type == "FILE" || type == "FOLDER" || type == "SNAPSHOT" || type == "RESULTS.json";
+  return type == "FILE" || type == "PROGRAM" || type == "FOLDER" || type == "SNAPSHOT" ||
+         type == "RESULTS.json";
 }
 
 template <class Named>

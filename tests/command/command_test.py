@@ -192,7 +192,7 @@ class Help(CommandTest):
 
     def test_completion_offers_files_where_a_value_is_one(self) -> None:
         (self.folder / "a file").touch()
-        for verb in ("bench --json", "bench --csv=", "bench --hgrm", "bench --keys-from", "inspect --save", "inspect --file",
+        for verb in ("bench --json", "bench --csv=", "bench --hgrm", "bench --keys-from", "bench --baseline-command", "inspect --save", "inspect --file",
                      "report -o", "report", "man --out", "simulate --report"):
             typed = verb.removesuffix("=").split() + ["="] * verb.endswith("=")
             self.assertEqual(self.offered("espalier", *typed, f"{self.folder}/a", whole=True), [f"{self.folder}/a file"], verb)
