@@ -62,8 +62,9 @@ namespace {
 std::atomic<bool> is_requested{false};
 std::atomic<int> by_signal{0};
 std::atomic<std::uint64_t> requested_at{0};  // hw::wall_ns()
+std::atomic<pid_t> group_of_child{0};
 std::atomic<bool> closed_pipe{false};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free &&
               std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// timeout(1) sends its signal to the program and then to its group, and what started this program may forward it: one request
@@ -72,8 +73,9 @@ constexpr std::uint64_t one_request_ns = 250'000'000;
 
 void request(int signal) {
   const int kept = errno;
-  if (is_requested) {
-    if (hw::wall_ns() - requested_at > one_request_ns) {
+  if (is_requested || signal == SIGHUP) {
+    if (signal == SIGHUP || hw::wall_ns() - requested_at > one_request_ns) {
+      if (const pid_t group = group_of_child; group != 0) kill(-group, SIGKILL);
       ::signal(signal, SIG_DFL);
       raise(signal);  // when this handler has ended
     }
@@ -108,6 +110,8 @@ interruption::~interruption() {
 }
 
 const std::atomic<bool>& interruption::requested() noexcept { return is_requested; }
+
+void interruption::ends_too(pid_t group) noexcept { group_of_child = group; }
 
 int interruption::status() noexcept { return is_requested ? 128 + by_signal : 0; }
 

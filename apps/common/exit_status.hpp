@@ -1,6 +1,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/types.h>
 
 #include <array>
 #include <atomic>
@@ -32,8 +33,8 @@ class usage_error : public std::runtime_error {
 [[nodiscard]] std::string did_you_mean(std::string_view typed, const std::vector<std::string>& known);
 
 /// During its lifetime, the first SIGINT or SIGTERM only makes requested() true, and reports on standard error that the
-/// results so far will be written. A later one ends the program; those that follow at once belong to the first. One object
-/// at a time.
+/// results so far will be written. A later one ends the program, as a SIGHUP does; those that follow at once belong to the
+/// first. One object at a time.
 class interruption {
  public:
   interruption();
@@ -43,12 +44,15 @@ class interruption {
 
   [[nodiscard]] static const std::atomic<bool>& requested() noexcept;
 
+  /// A process group that ends with the program, which a signal to the program does not reach. 0: none.
+  static void ends_too(pid_t group) noexcept;
+
   /// The exit status of a program that was interrupted and has written its results: that which a shell reports for a
   /// program ended by the signal. 0 if it was not interrupted.
   [[nodiscard]] static int status() noexcept;
 
  private:
-  static constexpr std::array signals{SIGINT, SIGTERM};
+  static constexpr std::array signals{SIGINT, SIGTERM, SIGHUP};
   std::array<struct sigaction, signals.size()> before_{};
 };
 

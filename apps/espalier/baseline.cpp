@@ -185,7 +185,9 @@ ordered_json measure_in_turns(const std::string& command, const std::vector<std:
     descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
     // An interrupt ends the turns, not the run that is being measured.
     const auto child = spawn(words, {.descriptors = &descriptors, .apart = true});
+    if (child) interruption::ends_too(*child);
     const int status = child ? exit_status_of(wait_for(*child)) : 127;
+    interruption::ends_too(0);
     if (status != exit_done)
       throw std::runtime_error(fmt::format("{} bench has ended with status {}; see above", program, status));
     std::ifstream from(file);

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 import unittest
 
 from case import COMMAND, Case
@@ -232,6 +233,23 @@ sys.exit(done.returncode)
                 runs = [b for b in results["benchmarks"] if b["run_name"] == NAMES[0] and b["run_type"] == "iteration"]
                 self.assertGreaterEqual(len(runs), 2)
                 self.assertEqual({b["repetitions"] for b in results["benchmarks"]}, {len(runs)})
+
+    def test_a_run_of_turns_ends_with_the_command(self) -> None:
+        other = self.folder / "other"
+        other.write_text("#!/bin/sh\necho started >&2\nsleep 600\necho survived >&2\n")
+        other.chmod(0o755)
+        for signals in (signal.SIGINT, signal.SIGINT), (signal.SIGHUP,):
+            # The runs have the standard error, which is at its end when all have ended.
+            with self.subTest(signals), subprocess.Popen(
+                    [COMMAND, "bench", *LOAD, "--baseline-command", other], cwd=self.folder, text=True,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True) as process:
+                while "started" not in process.stderr.readline():
+                    pass
+                for by in signals:
+                    os.kill(process.pid, by)
+                    time.sleep(0.5)  # one that follows at once would belong to the first
+                self.assertNotIn("survived", process.stderr.read())
+                self.assertEqual(process.wait(), -signals[-1])
 
 
 if __name__ == "__main__":
