@@ -98,7 +98,10 @@ void study_files::write(const ordered_json& results) {
   results_->commit(results.dump(1) + "\n");
   std::printf("wrote %s\n", file.c_str());
   std::fflush(stdout);
-  if (const auto study = results.find("study"); study != results.end() && study->at("figures").empty()) {
+  // Some studies describe their figures before they have measured any.
+  if (const auto study = results.find("study");
+      study != results.end() &&
+      (study->at("figures").empty() || results.value("benchmarks", ordered_json()).empty())) {
     std::printf("no page: the study was interrupted before its first figure was measured\n");
     return;
   }

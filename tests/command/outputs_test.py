@@ -202,6 +202,15 @@ class Interrupted(Case):
                 self.assertEqual(status, 128 + by, said)
                 self.assertEqual(list(self.folder.iterdir()), [], "there is no complete run")
 
+    def test_a_study_without_a_measurement_makes_no_page(self) -> None:
+        for study, *long in ("atc18", "--time", "3000"), ("oltp", "--operations", "1000000000"):
+            with self.subTest(study):
+                status, said = self.interrupted("bench", "--study", study, "--keys", "500", "--threads", "1", *long,
+                                                "--out", study, after="0%")
+                self.assertEqual(status, 130, said)
+                self.assertNotIn("no report was written", said)
+                self.assertEqual([file.name for file in (self.folder / study).iterdir()], [f"{study}.json"])
+
     def test_the_second_signal_ends_it_at_once(self) -> None:
         status, _ = self.interrupted("bench", "--maps", "ticket", "--keys", "500", "--operations", "1000000000000",
                                      "--json", "r.json", after="warm up", again=True)
