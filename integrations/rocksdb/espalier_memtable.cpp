@@ -573,12 +573,28 @@ thread_local rocksdb::MemTableRep::Iterator* table_rep<Table>::for_get_ = nullpt
 }  // namespace
 }  // namespace memtable
 
+namespace {
+
+using key_order = memtable_factory::key_order;
+/// What the ID of a factory ends with.
+constexpr std::array<std::pair<key_order, std::string_view>, 3> ends_of_ids{
+    {{key_order::bytes, ""},
+     {key_order::bytes_reversed, ":bytes_reversed"},
+     {key_order::by_comparator, ":by_comparator"}}};
+
+}  // namespace
+
+memtable_factory::memtable_factory(key_order order)
+    : order_(order), shared_(std::make_shared<shared_state>()) {}
 memtable_factory::memtable_factory(const rocksdb::Comparator* order)
-    : order_(order == rocksdb::BytewiseComparator()          ? key_order::bytes
-             : order == rocksdb::ReverseBytewiseComparator() ? key_order::bytes_reversed
-                                                             : key_order::by_comparator),
-      shared_(std::make_shared<shared_state>()) {}
+    : memtable_factory(order == rocksdb::BytewiseComparator()          ? key_order::bytes
+                       : order == rocksdb::ReverseBytewiseComparator() ? key_order::bytes_reversed
+                                                                       : key_order::by_comparator) {}
 memtable_factory::~memtable_factory() = default;
+
+std::string memtable_factory::GetId() const {
+  return Name() + std::string(ends_of_ids[static_cast<std::size_t>(order_)].second);
+}
 
 rocksdb::MemTableRep* memtable_factory::CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& compare,
                                                           rocksdb::Allocator* allocator,
@@ -598,9 +614,13 @@ void register_memtable_factory() {
   using factory = rocksdb::MemTableRepFactory;
   rocksdb::ObjectLibrary::Default()->AddFactory<factory>(
       rocksdb::ObjectLibrary::PatternEntry(memtable_factory::kNickName())
-          .AnotherName(memtable_factory::kClassName()),
-      [](const std::string&, std::unique_ptr<factory>* made, std::string*) {
-        made->reset(new memtable_factory);
+          .AnotherName(memtable_factory::kClassName())
+          .AddSeparator(":"),
+      [](const std::string& id, std::unique_ptr<factory>* made, std::string* error) {
+        const std::string_view order = std::string_view(id).substr(std::min(id.find(':'), id.size()));
+        for (const auto& [known, name] : ends_of_ids)
+          if (order == name) made->reset(new memtable_factory(known));
+        if (*made == nullptr) *error = "the order is bytes_reversed or by_comparator";
         return made->get();
       });
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 // A memtable of RocksDB that is an espalier::ordered_map:
 //
@@ -27,14 +28,20 @@ namespace espalier {
 
 class memtable_factory final : public rocksdb::MemTableRepFactory {
  public:
+  /// That of the bytes, increasing or decreasing, or any other.
+  enum class key_order : std::uint8_t { bytes, bytes_reversed, by_comparator };
+
   /// For column families with this comparator.
   explicit memtable_factory(const rocksdb::Comparator* order = rocksdb::BytewiseComparator());
+  explicit memtable_factory(key_order order);
   ~memtable_factory() override;
 
   [[nodiscard]] static const char* kClassName() { return "EspalierMemTableFactory"; }
   [[nodiscard]] static const char* kNickName() { return "espalier"; }
   [[nodiscard]] const char* Name() const override { return kClassName(); }
   [[nodiscard]] const char* NickName() const override { return kNickName(); }
+  /// Of an order other than that of the bytes, it ends with the order's name: RocksDB writes it into its files of options.
+  [[nodiscard]] std::string GetId() const override;
 
   using MemTableRepFactory::CreateMemTableRep;
   /// The comparator and the allocator outlive the memtable, which may outlive the factory.
@@ -47,13 +54,13 @@ class memtable_factory final : public rocksdb::MemTableRepFactory {
   struct shared_state;
 
  private:
-  enum class key_order : std::uint8_t { bytes, bytes_reversed, by_comparator };
   const key_order order_;
   const std::shared_ptr<shared_state> shared_;
 };
 
 /// Makes RocksDB know the factory by its names, as in the options memtable_factory=espalier, for keys in the order of their
-/// bytes. The library does so when it is loaded: LD_PRELOAD=libespalier_rocksdb.so db_bench --memtablerep=espalier.
+/// bytes, espalier:bytes_reversed, or espalier:by_comparator for all others. The library does so when it is loaded:
+/// LD_PRELOAD=libespalier_rocksdb.so db_bench --memtablerep=espalier.
 void register_memtable_factory();
 
 }  // namespace espalier

@@ -7,6 +7,7 @@
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/slice_transform.h>
+#include <rocksdb/utilities/options_util.h>
 #include <rocksdb/utilities/write_batch_with_index.h>
 #include <rocksdb/version.h>
 #include <rocksdb/write_batch.h>
@@ -538,6 +539,35 @@ TEST(memtable_factory, is_made_by_its_name) {
   const rdb::Status status = rdb::MemTableRepFactory::CreateFromString({}, "espalier", &made);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_STREQ(made->Name(), espalier::memtable_factory::kClassName());
+}
+
+TEST_P(memtable, has_its_order_in_the_options_of_a_database) {
+  if (GetParam().is_skip_list) return;
+  database db(GetParam());
+  ASSERT_TRUE(db->Put({}, "a", "1").ok());
+  rdb::ConfigOptions reading;
+  reading.env = db.options.env;
+  reading.ignore_unsupported_options = true;  // a comparator that is not registered
+  rdb::DBOptions ignored;
+  std::vector<rdb::ColumnFamilyDescriptor> families;
+  const rdb::Status status = rdb::LoadLatestOptions(reading, "/db", &ignored, &families);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  const auto& loaded = families.at(0).options.memtable_factory;
+  EXPECT_EQ(loaded->GetId(), db.options.memtable_factory->GetId());
+  db.options.memtable_factory = loaded;
+  db.open();
+  model expected(order_of{GetParam().order});
+  for (const char* key : {"a", "b", "aa"}) {
+    ASSERT_TRUE(db->Put({}, key, "value").ok());
+    expected[key] = "value";
+  }
+  expect_same(db, expected);
+}
+
+TEST(memtable_factory, is_not_made_for_an_order_without_a_name) {
+  std::unique_ptr<rdb::MemTableRepFactory> made;
+  EXPECT_TRUE(rdb::MemTableRepFactory::CreateFromString({}, "espalier:by_comparator", &made).ok());
+  EXPECT_FALSE(rdb::MemTableRepFactory::CreateFromString({}, "espalier:by_size", &made).ok());
 }
 
 TEST(memtable_factory_death, refuses_another_order_than_its_own) {
