@@ -580,6 +580,20 @@ TEST(memtable_factory_death, refuses_another_order_than_its_own) {
   EXPECT_DEATH(write(), "another comparator");
 }
 
+// Entries of different keys have the same order with timestamps as without. Those of one key come too late to be compared.
+TEST(memtable_factory_death, refuses_timestamps_at_the_first_entry) {
+  const rdb::Comparator* order = nullptr;
+  ASSERT_TRUE(rdb::Comparator::CreateFromString({}, "leveldb.BytewiseComparator.u64ts", &order).ok());
+  const auto write = [order] {
+    database db({"wrong", order});
+    db.options.memtable_factory = std::make_shared<espalier::memtable_factory>();
+    db.options.merge_operator = nullptr;
+    db.open();
+    static_cast<void>(db->Put({}, "key", std::string(8, '\1'), "value"));
+  };
+  EXPECT_DEATH(write(), "another comparator");
+}
+
 // Without a database.
 
 class order_of_entries final : public rdb::MemTableRep::KeyComparator {
