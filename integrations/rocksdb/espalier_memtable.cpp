@@ -37,6 +37,9 @@ namespace {
 
 /// Memory of the memtable's arena, which RocksDB counts and frees. A map frees only nodes that others replaced: they
 /// wait here for the next ones of their size.
+///
+/// The first nodes lie outside: an arena begins with 2 KiB and goes on with a block, of 1 MiB by default, that all column
+/// families of a few entries would need.
 class in_arena {
  public:
   static constexpr bool releases_on_destruction = true;
@@ -51,6 +54,7 @@ class in_arena {
     usage_.bytes_in_use += bytes;
     if (free_block*& first = free_[bytes]; first != nullptr) return std::exchange(first, first->next);
     usage_.bytes_reserved += bytes;
+    if (void* const outside = first_.take(bytes); outside != nullptr) return outside;
     char* memory = nullptr;
     memtable_.Allocate(bytes + align - 1, &memory);
     return memory + (align - reinterpret_cast<std::uintptr_t>(memory) % align) % align;
@@ -67,18 +71,47 @@ class in_arena {
     const std::lock_guard held(lock_);
     return usage_;
   }
+  [[nodiscard]] std::size_t bytes_outside() const noexcept { return first_.bytes(); }
 
  private:
   struct free_block {
     free_block* next;
   };
   static constexpr std::size_t align = hw::cache_line_bytes;
+
+  class first_nodes {
+   public:
+    /// Null where no room is left.
+    [[nodiscard]] void* take(std::size_t bytes) {
+      if (!room_) {
+        room_ = std::make_unique<room>();
+        // relaxed: a count.
+        bytes_.store(sizeof(room), std::memory_order_relaxed);
+      }
+      if (bytes > sizeof(room) - used_) return nullptr;
+      return room_->memory.data() + std::exchange(used_, size_class::round_up(used_ + bytes, align));
+    }
+    [[nodiscard]] std::size_t bytes() const noexcept {
+      return bytes_.load(std::memory_order_relaxed);  // relaxed: as above
+    }
+
+   private:
+    /// For the first leaf of strings and the records of about 30 keys.
+    struct alignas(align) room {
+      std::array<std::byte, 3648> memory;
+    };
+    std::unique_ptr<room> room_;
+    std::size_t used_ = 0;
+    std::atomic<std::size_t> bytes_{0};
+  };
+
   [[nodiscard]] static std::size_t bytes_of(const block& b) noexcept {
     return size_class::has(b.bytes, b.align) ? size_class::bytes_for(b.bytes, b.align) : b.bytes;
   }
 
   rocksdb::MemTableRep& memtable_;
   mutable std::mutex lock_;
+  first_nodes first_;
   std::map<std::size_t, free_block*> free_;  ///< by size
   memory_usage usage_;
 };
@@ -168,6 +201,7 @@ class read_ahead {
 //   contains(entry)
 //   collect<Reverse>(words, from)  words from the key of a target on, or of all if there is none
 //   collect_behind<Reverse>(words, w)  words behind w
+//   bytes_outside_arena()
 //   has_key(w, target), first_from(w, target), last_up_to(w, target)   searches in a word
 
 /// User keys with their versions, in the order of bytes.
@@ -221,6 +255,7 @@ class table_of_strings {
       return (std::exchange(is_first, false) && key == last) || words.add(next);
     });
   }
+  [[nodiscard]] std::size_t bytes_outside_arena() const noexcept { return map_.placement().bytes_outside(); }
   [[nodiscard]] static bool has_key(key_word w, target& t) noexcept {
     return place::of_entry(w.any_entry()).user_key == t.where().user_key;
   }
@@ -303,6 +338,7 @@ class table_of_entries {
     };
     Reverse ? map_.reverse_scan(last, visit) : map_.scan(last, visit);
   }
+  [[nodiscard]] std::size_t bytes_outside_arena() const noexcept { return map_.placement().bytes_outside(); }
   // A scan begins at the first entry that is not before the target.
   [[nodiscard]] static bool has_key(key_word, target&) noexcept { return true; }
   [[nodiscard]] static position first_from(key_word w, target&) noexcept { return newest(w); }
@@ -544,8 +580,8 @@ class table_rep final : public rocksdb::MemTableRep {
     for (at.Seek(from, nullptr); at.Valid() && compare_(at.key(), to) < 0; at.Next()) ++entries;
     return entries;
   }
-  /// All is in the arena.
-  std::size_t ApproximateMemoryUsage() override { return 0; }
+  /// What is not in the arena.
+  std::size_t ApproximateMemoryUsage() override { return table_.bytes_outside_arena(); }
 
  private:
   /// Null if the hint is not ours.

@@ -534,6 +534,18 @@ TEST_P(memtable, counts_the_memory_that_it_has) {
   EXPECT_GT(static_cast<std::int64_t>(counted), resident * 3 / 4) << resident;
 }
 
+// An arena's block has 1 MiB: that of each of many column families would count.
+TEST_P(memtable, of_few_entries_takes_no_block_of_its_arena) {
+  database db(GetParam());
+  for (unsigned n = 0; n < 20; ++n) ASSERT_TRUE(db->Put({}, "key/" + std::to_string(n), "value").ok());
+  std::uint64_t counted = 0;
+  ASSERT_TRUE(db->GetIntProperty("rocksdb.cur-size-active-mem-table", &counted));
+  EXPECT_LE(counted, 6U << 10U);
+  if (!GetParam().is_skip_list) {
+    EXPECT_GE(counted, 5U << 10U);  // with the room that does not lie in it
+  }
+}
+
 TEST(memtable_factory, is_made_by_its_name) {
   std::unique_ptr<rdb::MemTableRepFactory> made;
   const rdb::Status status = rdb::MemTableRepFactory::CreateFromString({}, "espalier", &made);
