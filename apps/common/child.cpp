@@ -178,7 +178,10 @@ std::optional<fs::path> find_companion(const fs::path& built, const fs::path& in
 }
 
 scratch_folder::scratch_folder(std::string_view name) {
-  std::string pattern = (fs::temp_directory_path() / fmt::format("{}.XXXXXX", name)).string();
+  std::error_code failed;
+  const fs::path parent = fs::temp_directory_path(failed);
+  if (failed) throw usage_error("TMPDIR names no folder; name one for temporary files");
+  std::string pattern = (parent / fmt::format("{}.XXXXXX", name)).string();
   if (mkdtemp(pattern.data()) == nullptr)
     throw std::system_error(errno, std::generic_category(), "cannot make " + pattern);
   path_ = pattern;

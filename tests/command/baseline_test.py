@@ -210,6 +210,10 @@ sys.exit(done.returncode)
         done = self.ended(1, "bench", *LOAD, "--baseline-command", str(other))
         self.assertIn("other bench has written no results", done.stderr)
 
+    def test_a_folder_for_temporary_files_that_is_none(self) -> None:
+        done = self.ended(2, "bench", *LOAD, "--baseline-command", str(COMMAND), env=os.environ | {"TMPDIR": "/absent"})
+        self.assertIn("TMPDIR names no folder", done.stderr)
+
     def test_a_name_alone_is_a_file_here(self) -> None:
         self.other_build(1000)
         done = self.ended(0, "bench", *LOAD, "--mix", "50/25/25", "--runs", "1", "--baseline-command", "other")
