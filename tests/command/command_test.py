@@ -196,6 +196,7 @@ class Help(CommandTest):
                      "report -o", "report", "man --out", "simulate --report"):
             typed = verb.removesuffix("=").split() + ["="] * verb.endswith("=")
             self.assertEqual(self.offered("espalier", *typed, f"{self.folder}/a", whole=True), [f"{self.folder}/a file"], verb)
+            self.assertEqual(self.offered("espalier", *typed, "", whole=True), ["a file"], verb)
 
     def test_completion_offers_verbs_options_and_names(self) -> None:
         for typed, among in (("b", "bench"), ("bench --di", "--distribution"), ("bench --maps all-", "all-bst"),
