@@ -50,14 +50,17 @@ class in_arena {
   [[nodiscard]] void* allocate(const block& b, const void* = nullptr) {
     const std::size_t bytes = bytes_of(b);
     const std::lock_guard held(lock_);
+    void* memory = nullptr;
+    if (free_block*& first = free_[bytes]; first != nullptr) {
+      memory = std::exchange(first, first->next);
+    } else {
+      memory = first_.take(bytes);
+      if (memory == nullptr) memory = from_arena(bytes);
+      usage_.bytes_reserved += bytes;
+    }
     usage_.blocks += 1;
     usage_.bytes_in_use += bytes;
-    if (free_block*& first = free_[bytes]; first != nullptr) return std::exchange(first, first->next);
-    usage_.bytes_reserved += bytes;
-    if (void* const outside = first_.take(bytes); outside != nullptr) return outside;
-    char* memory = nullptr;
-    memtable_.Allocate(bytes + align - 1, &memory);
-    return memory + (align - reinterpret_cast<std::uintptr_t>(memory) % align) % align;
+    return memory;
   }
   void deallocate(void* memory, const block& b) noexcept {
     const std::size_t bytes = bytes_of(b);
@@ -105,6 +108,11 @@ class in_arena {
     std::atomic<std::size_t> bytes_{0};
   };
 
+  [[nodiscard]] void* from_arena(std::size_t bytes) {
+    char* memory = nullptr;
+    memtable_.Allocate(bytes + align - 1, &memory);
+    return memory + (align - reinterpret_cast<std::uintptr_t>(memory) % align) % align;
+  }
   [[nodiscard]] static std::size_t bytes_of(const block& b) noexcept {
     return size_class::has(b.bytes, b.align) ? size_class::bytes_for(b.bytes, b.align) : b.bytes;
   }
