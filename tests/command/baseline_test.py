@@ -242,18 +242,18 @@ sys.exit(done.returncode)
         other = self.folder / "other"
         other.write_text("#!/bin/sh\necho started >&2\nsleep 600\necho survived >&2\n")
         other.chmod(0o755)
-        for signals in (signal.SIGINT, signal.SIGINT), (signal.SIGHUP,):
+        for by in signal.SIGINT, signal.SIGHUP:
             # The runs have the standard error, which is at its end when all have ended.
-            with self.subTest(signals), subprocess.Popen(
+            with self.subTest(by), subprocess.Popen(
                     [COMMAND, "bench", *LOAD, "--baseline-command", other], cwd=self.folder, text=True,
                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True) as process:
                 while "started" not in process.stderr.readline():
                     pass
-                for by in signals:
-                    os.kill(process.pid, by)
+                while process.poll() is None:
+                    process.send_signal(by)
                     time.sleep(0.5)  # one that follows at once would belong to the first
                 self.assertNotIn("survived", process.stderr.read())
-                self.assertEqual(process.wait(), -signals[-1])
+                self.assertEqual(process.returncode, -by)
 
 
 if __name__ == "__main__":
