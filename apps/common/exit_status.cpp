@@ -113,6 +113,15 @@ const std::atomic<bool>& interruption::requested() noexcept { return is_requeste
 
 void interruption::ends_too(pid_t group) noexcept { group_of_child = group; }
 
+interruption::held_back::held_back() noexcept {
+  sigset_t all;
+  sigemptyset(&all);
+  for (const int signal : signals) sigaddset(&all, signal);
+  pthread_sigmask(SIG_BLOCK, &all, &before_);
+}
+
+interruption::held_back::~held_back() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 int interruption::status() noexcept { return is_requested ? 128 + by_signal : 0; }
 
 void outlive_closed_pipes() noexcept {

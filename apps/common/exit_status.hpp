@@ -46,6 +46,17 @@ class interruption {
 
   /// A process group that ends with the program, which a signal to the program does not reach. 0: none.
   static void ends_too(pid_t group) noexcept;
+  /// In its lifetime the signals wait: until the group that was started is known.
+  class held_back {
+   public:
+    held_back() noexcept;
+    held_back(const held_back&) = delete;
+    held_back& operator=(const held_back&) = delete;
+    ~held_back();
+
+   private:
+    sigset_t before_;
+  };
 
   /// The exit status of a program that was interrupted and has written its results: that which a shell reports for a
   /// program ended by the signal. 0 if it was not interrupted.

@@ -184,8 +184,12 @@ ordered_json measure_in_turns(const std::string& command, const std::vector<std:
     child_descriptors descriptors;
     descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
     // An interrupt ends the turns, not the run that is being measured.
-    const auto child = spawn(words, {.descriptors = &descriptors, .apart = true});
-    if (child) interruption::ends_too(*child);
+    const auto child = [&] {
+      const interruption::held_back until_it_is_known;
+      const auto started = spawn(words, {.descriptors = &descriptors, .apart = true});
+      if (started) interruption::ends_too(*started);
+      return started;
+    }();
     const int status = child ? exit_status_of(wait_for(*child)) : 127;
     interruption::ends_too(0);
     if (status != exit_done)

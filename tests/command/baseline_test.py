@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from case import COMMAND, Case
+from case import COMMAND, Case, compiled
 
 LOAD = ("--maps", "ordered_map,ticket", "--keys", "64", "--operations", "500", "--threads", "1,2")
 NAMES = [f"50/25/25 uniform/{name}/threads:{threads}" for threads in (1, 2) for name in ("ordered_map", "ticket")]
@@ -242,11 +242,27 @@ sys.exit(done.returncode)
         other = self.folder / "other"
         other.write_text("#!/bin/sh\necho started >&2\nsleep 600\necho survived >&2\n")
         other.chmod(0o755)
+        # The run has begun before the command knows its number.
+        library = compiled(r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <spawn.h>
+#include <time.h>
+int posix_spawnp(pid_t* child, const char* file, const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* how,
+                 char* const words[], char* const environment[]) {
+  int (*next)(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, char* const[], char* const[]);
+  *(void**)&next = dlsym(RTLD_NEXT, "posix_spawnp");
+  const int failed = next(child, file, actions, how, words, environment);
+  nanosleep(&(struct timespec){0, 400000000}, NULL);
+  return failed;
+}
+""", "-shared", "-fPIC")
         for by in signal.SIGINT, signal.SIGHUP:
             # The runs have the standard error, which is at its end when all have ended.
             with self.subTest(by), subprocess.Popen(
                     [COMMAND, "bench", *LOAD, "--baseline-command", other], cwd=self.folder, text=True,
-                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True) as process:
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+                    env=os.environ | {"LD_PRELOAD": str(library)}) as process:
                 while "started" not in process.stderr.readline():
                     pass
                 while process.poll() is None:
