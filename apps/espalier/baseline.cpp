@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "apps/common/child.hpp"
+#include "apps/common/terminal.hpp"
 #include "espalier/hw/process.hpp"
 #include "espalier/measure/statistics.hpp"
 
@@ -24,8 +25,6 @@ using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 namespace {
-
-const std::string not_said = "unavailable";
 
 /// An entry's terms that a change of the code does not change.
 std::string terms_of(const ordered_json& entry) {
@@ -61,9 +60,9 @@ std::vector<measured_time> times_of(const ordered_json& results) {
 
 std::string text_in(const ordered_json& results, const char* field) {
   const ordered_json context = results.value("context", ordered_json());
-  if (!context.is_object()) return not_said;
+  if (!context.is_object()) return unavailable;
   const ordered_json value = context.value(field, ordered_json());
-  return value.is_string() && is_shown_as_it_is(value) ? value.get<std::string>() : not_said;
+  return value.is_string() && is_shown_as_it_is(value) ? value.get<std::string>() : unavailable;
 }
 
 /// Of results with runs of several processes, of which the first one's aggregates are there: medians of all runs.
@@ -111,8 +110,8 @@ void baseline::expect_some(const std::vector<std::string>& names) const {
     return std::ranges::find(names, t.name) != names.end();
   };
   if (std::ranges::any_of(times_, is_measured)) {
-    const std::string here = hw::cpu_model().value_or(not_said);
-    if (processor_ != not_said && here != not_said && processor_ != here)
+    const std::string here = hw::cpu_model().value_or(unavailable);
+    if (processor_ != unavailable && here != unavailable && processor_ != here)
       std::fprintf(stderr, "%s is of another processor, %s: what is slower may be this one\n", file_.c_str(),
                    processor_.c_str());
     return;
