@@ -73,21 +73,18 @@ constexpr std::uint64_t one_request_ns = 250'000'000;
 
 void request(int signal) {
   const int kept = errno;
-  if (is_requested || signal == SIGHUP) {
-    if (signal == SIGHUP || hw::wall_ns() - requested_at > one_request_ns) {
-      if (const pid_t group = group_of_child; group != 0) kill(-group, SIGKILL);
-      ::signal(signal, SIG_DFL);
-      raise(signal);  // when this handler has ended
-    }
-    errno = kept;
-    return;
+  if (signal == SIGHUP || (is_requested && hw::wall_ns() - requested_at > one_request_ns)) {
+    if (const pid_t group = group_of_child; group != 0) kill(-group, SIGKILL);
+    ::signal(signal, SIG_DFL);
+    raise(signal);  // when this handler has ended
+  } else if (!is_requested) {
+    requested_at = hw::wall_ns();
+    constexpr std::string_view said =
+        "\nespalier: interrupted; what is measured is written, marked incomplete. Again ends it at once.\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, said.data(), said.size());
+    by_signal = signal;
+    is_requested = true;
   }
-  requested_at = hw::wall_ns();
-  constexpr std::string_view said =
-      "\nespalier: interrupted; what is measured is written, marked incomplete. Again ends it at once.\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, said.data(), said.size());
-  by_signal = signal;
-  is_requested = true;
   errno = kept;
 }
 
