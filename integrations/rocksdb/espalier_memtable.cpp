@@ -35,6 +35,12 @@ namespace espalier {
 namespace memtable {
 namespace {
 
+[[nodiscard]] void* from_arena(rocksdb::MemTableRep& of, std::size_t bytes, std::size_t align) {
+  char* memory = nullptr;
+  of.Allocate(bytes + align - 1, &memory);
+  return memory + (align - reinterpret_cast<std::uintptr_t>(memory) % align) % align;
+}
+
 /// Memory of the memtable's arena, which RocksDB counts and frees. A map frees only nodes that others replaced: they
 /// wait here for the next ones of their size.
 ///
@@ -55,7 +61,7 @@ class in_arena {
       memory = std::exchange(first, first->next);
     } else {
       memory = first_.take(bytes);
-      if (memory == nullptr) memory = from_arena(bytes);
+      if (memory == nullptr) memory = from_arena(memtable_, bytes, align);
       usage_.bytes_reserved += bytes;
     }
     usage_.blocks += 1;
@@ -108,11 +114,6 @@ class in_arena {
     std::atomic<std::size_t> bytes_{0};
   };
 
-  [[nodiscard]] void* from_arena(std::size_t bytes) {
-    char* memory = nullptr;
-    memtable_.Allocate(bytes + align - 1, &memory);
-    return memory + (align - reinterpret_cast<std::uintptr_t>(memory) % align) % align;
-  }
   [[nodiscard]] static std::size_t bytes_of(const block& b) noexcept {
     return size_class::has(b.bytes, b.align) ? size_class::bytes_for(b.bytes, b.align) : b.bytes;
   }
@@ -606,11 +607,7 @@ class table_rep final : public rocksdb::MemTableRep {
   /// In the memtable's arena.
   template <class T>
   [[nodiscard]] T* make() {
-    char* memory = nullptr;
-    constexpr std::size_t align = alignof(T);
-    Allocate(sizeof(T) + align - 1, &memory);
-    const auto address = reinterpret_cast<std::uintptr_t>(memory);
-    return ::new (memory + (align - address % align) % align) T;
+    return ::new (from_arena(*this, sizeof(T), alignof(T))) T;
   }
 
   static thread_local Iterator* for_get_;
