@@ -2,7 +2,6 @@
 
 #include <rocksdb/slice.h>
 #include <rocksdb/utilities/object_registry.h>
-#include <rocksdb/version.h>
 
 #include <algorithm>
 #include <array>
@@ -28,6 +27,7 @@
 #include "espalier/memory/parts/size_class.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/reclaim/epoch.hpp"
+#include "hints.hpp"
 #include "versions.hpp"
 
 namespace espalier {
@@ -508,34 +508,6 @@ class key_search final : public rocksdb::MemTableRep::Iterator {
   position at_;
 };
 
-/// What a hint leads to: the entry that came last with its prefix. A newer one of its user key goes to the map's word at once,
-/// without an insert that would find the key there.
-struct last_of_prefix {
-  const char* entry = nullptr;
-
-  [[nodiscard]] last_of_prefix* ours() noexcept { return this; }
-};
-
-/// Before 9.2 a memtable has the same hints for entries and for range deletions, and the latter are in RocksDB's skip list
-/// whatever the factory.
-constexpr bool hints_are_shared = ROCKSDB_MAJOR < 9 || (ROCKSDB_MAJOR == 9 && ROCKSDB_MINOR < 2);
-
-/// So a hint begins as one of a skip list does that was not used: a height of 0, and where the nodes before and behind a key
-/// will be noted, level by level. The skip list may use it as its own; the layout is that of all versions from 6.29 to 9.1.
-struct shared_hint {
-  static constexpr std::size_t most_levels = 32;
-
-  int height = 0;
-  void** before = nodes_before;
-  void** behind = nodes_behind;
-  last_of_prefix last;  // where a skip list's own has its nodes
-  void* nodes_before[most_levels + 1];
-  void* nodes_behind[most_levels + 1];
-
-  /// Null if the skip list has made it.
-  [[nodiscard]] last_of_prefix* ours() noexcept { return before == nodes_before ? &last : nullptr; }
-};
-
 template <class Table>
 class table_rep final : public rocksdb::MemTableRep {
  public:
@@ -550,10 +522,12 @@ class table_rep final : public rocksdb::MemTableRep {
   bool InsertKey(rocksdb::KeyHandle handle) override { return add(static_cast<const char*>(handle), false); }
   void InsertConcurrently(rocksdb::KeyHandle handle) override { InsertKey(handle); }
   bool InsertKeyConcurrently(rocksdb::KeyHandle handle) override { return InsertKey(handle); }
-  void InsertWithHint(rocksdb::KeyHandle handle, void** hint) override { InsertKeyWithHint(handle, hint); }
+  void InsertWithHint(rocksdb::KeyHandle handle, void** of_prefix) override {
+    InsertKeyWithHint(handle, of_prefix);
+  }
   /// RocksDB keeps a hint for each prefix of keys, in which one thread writes at a time.
-  bool InsertKeyWithHint(rocksdb::KeyHandle handle, void** hint) override {
-    last_of_prefix* const last = our(*hint);
+  bool InsertKeyWithHint(rocksdb::KeyHandle handle, void** of_prefix) override {
+    last_of_prefix* const last = our(*of_prefix);
     if (last == nullptr) return InsertKey(handle);
     const char* const entry = static_cast<const char*>(handle);
     const bool is_known =
@@ -594,11 +568,10 @@ class table_rep final : public rocksdb::MemTableRep {
 
  private:
   /// Null if the hint is not ours.
-  [[nodiscard]] last_of_prefix* our(void*& hint) {
+  [[nodiscard]] last_of_prefix* our(void*& of_prefix) {
     if constexpr (!Table::has_versions) return nullptr;
-    using made = std::conditional_t<hints_are_shared, shared_hint, last_of_prefix>;
-    if (hint == nullptr) hint = make<made>();
-    return static_cast<made*>(hint)->ours();
+    if (of_prefix == nullptr) of_prefix = make<hint>();
+    return static_cast<hint*>(of_prefix)->ours();
   }
 
   bool add(const char* entry, bool is_known) {
