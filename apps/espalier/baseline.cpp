@@ -26,16 +26,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// An entry's terms that a change of the code does not change.
-std::string terms_of(const ordered_json& entry) {
-  // 0.2.0 wrote no order.
-  std::string terms =
-      fmt::format("key_order={} ", entry.value("key_order", ordered_json("scrambled")).dump());
-  for (const char* const field : {"mix", "distribution", "keys", "key_type", "placement"})
-    terms += fmt::format("{}={} ", field, entry.value(field, ordered_json()).dump());
-  return terms;
-}
-
 /// A file from elsewhere sends the terminal no commands.
 bool is_shown_as_it_is(const std::string& text) {
   return std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
@@ -53,7 +43,7 @@ std::vector<measured_time> times_of(const ordered_json& results) {
     const ordered_json time = entry.value("cpu_time", ordered_json());
     if (!name.is_string() || !is_shown_as_it_is(name)) continue;
     if (!time.is_number() || time.get<double>() <= 0) continue;
-    all.push_back({name.get<std::string>(), terms_of(entry), time.get<double>()});
+    all.push_back({subject(name, entry), time.get<double>()});
   }
   return all;
 }
@@ -92,6 +82,15 @@ void keep_medians_of(ordered_json& results, std::int64_t turns) {
 
 }  // namespace
 
+subject::subject(std::string run_name, const ordered_json& fields) : name(std::move(run_name)) {
+  for (const char* const field : {"mix", "distribution", "keys", "key_order", "key_type", "placement"}) {
+    // 0.2.0 wrote no order.
+    const ordered_json absent =
+        std::string_view(field) == "key_order" ? ordered_json("scrambled") : ordered_json();
+    terms.push_back(fmt::format("{} {}", field, fields.value(field, absent).dump()));
+  }
+}
+
 baseline::baseline(const std::string& file) : file_(file) {
   std::ifstream from(file);
   if (!from || fs::is_directory(file)) throw usage_error(fmt::format("--baseline {} cannot be read", file));
@@ -105,32 +104,41 @@ baseline::baseline(const std::string& file) : file_(file) {
   processor_ = text_in(results, "cpu_model");
 }
 
-void baseline::expect_some(const std::vector<std::string>& names) const {
-  const auto is_measured = [&](const measured_time& t) {
-    return std::ranges::find(names, t.name) != names.end();
-  };
-  if (std::ranges::any_of(times_, is_measured)) {
+const measured_time* baseline::find(const subject& of) const noexcept {
+  const auto found = std::ranges::find(times_, of, &measured_time::of);
+  return found == times_.end() ? nullptr : &*found;
+}
+
+void baseline::expect_some(const std::vector<subject>& wanted) const {
+  if (std::ranges::any_of(wanted, [&](const subject& s) { return find(s) != nullptr; })) {
     const std::string here = hw::cpu_model().value_or(unavailable);
     if (processor_ != unavailable && here != unavailable && processor_ != here)
       std::fprintf(stderr, "%s is of another processor, %s: what is slower may be this one\n", file_.c_str(),
                    processor_.c_str());
     return;
   }
+  for (const subject& s : wanted) {
+    const auto other = std::ranges::find(times_, s.name, [](const measured_time& t) { return t.of.name; });
+    if (other == times_.end()) continue;
+    const auto [was, is] = std::ranges::mismatch(other->of.terms, s.terms);
+    throw usage_error(
+        fmt::format("--baseline {} has none of these measurements: {} has {} there, and {} here", file_,
+                    s.name, *was, *is));
+  }
   throw usage_error(fmt::format("--baseline {} has none of these measurements; it has {}{}", file_,
-                                times_[0].name,
+                                times_[0].of.name,
                                 times_.size() == 1 ? "" : fmt::format(" and {} more", times_.size() - 1)));
 }
 
 std::vector<compared_time> compare(const ordered_json& results, const baseline& with) {
   std::vector<compared_time> all;
   for (const measured_time& now : times_of(results)) {
-    const auto before = std::ranges::find(with.times(), now);
-    if (before != with.times().end())
-      all.push_back({now.name, before->cpu_ns, now.cpu_ns, now.cpu_ns / before->cpu_ns});
+    if (const measured_time* const before = with.find(now.of); before != nullptr)
+      all.push_back({now.of.name, before->cpu_ns, now.cpu_ns, now.cpu_ns / before->cpu_ns});
     else
       std::fprintf(stderr,
                    "%s is not compared: the baseline has no measurement of this name with these keys\n",
-                   now.name.c_str());
+                   now.of.name.c_str());
   }
   return all;
 }
@@ -221,16 +229,16 @@ ordered_json measure_in_turns(const std::string& command, const std::vector<std:
     (own_first ? before : now) = measure(own_first ? other_build : own);
     const std::vector<measured_time> others = times_of(before);
     for (const measured_time& t : times_of(now)) {
-      const auto other = std::ranges::find(others, t);
+      const auto other = std::ranges::find(others, t.of, &measured_time::of);
       if (other == others.end()) continue;
-      figures& f = of_name[t.name];
+      figures& f = of_name[t.of.name];
       f.before.push_back(other->cpu_ns);
       f.now.push_back(t.cpu_ns);
       f.ratio.push_back(t.cpu_ns / other->cpu_ns);
     }
     if (turn == 0) {
       results = std::move(now);
-      for (const measured_time& t : times_of(results)) all.push_back({t.name, 0, 0, 0});
+      for (const measured_time& t : times_of(results)) all.push_back({t.of.name, 0, 0, 0});
       continue;
     }
     for (ordered_json& entry : now["benchmarks"]) {

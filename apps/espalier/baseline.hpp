@@ -13,15 +13,22 @@
 
 namespace espalier::app {
 
-/// The median CPU time of an operation of one map, under one workload, with one number of threads.
-struct measured_time {
-  std::string name;   ///< the measurement's name in results
-  std::string terms;  ///< what must be the same for a comparison: keys, distribution, placement
-  double cpu_ns;
+/// One map under one workload with one number of threads.
+struct subject {
+  /// `fields`: those of an entry of results that say what is measured, a JSON object.
+  subject(std::string run_name, const nlohmann::ordered_json& fields);
 
-  friend bool operator==(const measured_time& a, const measured_time& b) {
-    return a.name == b.name && a.terms == b.terms;
-  }
+  std::string name;  ///< of the measurement in results
+  std::vector<std::string>
+      terms;  ///< what a change of the code does not change: keys, distribution, placement
+
+  friend bool operator==(const subject&, const subject&) = default;
+};
+
+/// The median CPU time of an operation.
+struct measured_time {
+  subject of;
+  double cpu_ns;
 };
 
 /// What results are compared with.
@@ -30,9 +37,10 @@ class baseline {
   /// Results of an earlier run, in the file's JSON. Throws usage_error if it has none.
   explicit baseline(const std::string& file);
 
-  /// Throws usage_error if the baseline has no measurement of one of these names. Says so if it is of another processor.
-  void expect_some(const std::vector<std::string>& names) const;
-  [[nodiscard]] const std::vector<measured_time>& times() const noexcept { return times_; }
+  /// Throws usage_error if the baseline has none of these. Says so if it is of another processor.
+  void expect_some(const std::vector<subject>& wanted) const;
+  /// Null if it has none.
+  [[nodiscard]] const measured_time* find(const subject& of) const noexcept;
   /// How the table and the results name it.
   [[nodiscard]] const std::string& description() const noexcept { return description_; }
 

@@ -263,15 +263,16 @@ std::string written(const ordered_json& document) { return document.dump(1) + "\
 std::optional<baseline> baseline_of(const bench_options& o, const workload::session_request& session) {
   if (o.baseline.empty()) return std::nullopt;
   read_input(o.baseline);
-  std::vector<std::string> names;
+  std::vector<subject> wanted;
   for (const auto& plan : session.plans) {
     for (const workload::registration& map : session.maps) {
+      const ordered_json fields = ordered_json::parse(workload::subject_json(map.facts, *plan));
       for (const unsigned threads : session.threads)
-        names.push_back(workload::run_name(plan->name, map.facts.name, threads));
+        wanted.emplace_back(workload::run_name(plan->name, map.facts.name, threads), fields);
     }
   }
   std::optional<baseline> before(o.baseline);
-  before->expect_some(names);
+  before->expect_some(wanted);
   return before;
 }
 

@@ -74,16 +74,16 @@ ordered_json identity(const measurement& m, std::size_t family) {
   return j;
 }
 
-void add_subject(ordered_json& j, const measurement& m) {
-  j["map"] = m.facts.name;
-  j["kind"] = to_string(m.facts.kind);
-  j["workload"] = m.plan->name;
-  j["mix"] = m.plan->trace.empty() ? m.plan->mix.name : "trace";
-  j["distribution"] = m.plan->trace.empty() ? m.plan->draws.spec().to_string() : "trace";
-  j["keys"] = m.plan->loaded;
-  j["key_order"] = to_string(m.plan->keys.order());
-  j["key_type"] = to_string(m.plan->keys.type());
-  j["placement"] = m.facts.placement;
+void add_subject(ordered_json& j, const subject_facts& map, const workload_plan& plan) {
+  j["map"] = map.name;
+  j["kind"] = to_string(map.kind);
+  j["workload"] = plan.name;
+  j["mix"] = plan.trace.empty() ? plan.mix.name : "trace";
+  j["distribution"] = plan.trace.empty() ? plan.draws.spec().to_string() : "trace";
+  j["keys"] = plan.loaded;
+  j["key_order"] = to_string(plan.keys.order());
+  j["key_type"] = to_string(plan.keys.type());
+  j["placement"] = map.placement;
 }
 
 std::optional<double> per_operation(const std::optional<std::uint64_t>& count, std::uint64_t operations) {
@@ -136,7 +136,7 @@ void add_runs(ordered_json& benchmarks, const measurement& m, std::size_t family
     j["cpu_time"] = r.operations > 0 ? ordered_json(r.cpu_ns_per_operation()) : ordered_json(unavailable);
     j["time_unit"] = "ns";
     j["items_per_second"] = r.operations_per_second();
-    add_subject(j, m);
+    add_subject(j, m.facts, *m.plan);
     j["instructions"] = or_unavailable(per_operation(r.instructions, r.operations));
     j["llc_misses"] = or_unavailable(per_operation(r.llc_misses, r.operations));
     j["context_switches"] = or_unavailable(r.context_switches);
@@ -178,7 +178,7 @@ void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t 
     j["cpu_time"] = a.of(cpu).value_or(0);
     j["time_unit"] = "ns";
     j["items_per_second"] = *throughput;
-    add_subject(j, m);
+    add_subject(j, m.facts, *m.plan);
     if (a.of == &measure::median) {
       j["bytes_per_key"] = or_unavailable(m.bytes_per_key);
       j["leaked_bytes"] = or_unavailable(m.leaked_bytes);
@@ -210,6 +210,12 @@ ordered_json latency_json(const measurement& m, std::string_view operation_name,
 
 std::string run_name(std::string_view workload, std::string_view map, unsigned threads) {
   return fmt::format("{}/{}/threads:{}", workload, map, threads);
+}
+
+std::string subject_json(const subject_facts& map, const workload_plan& plan) {
+  ordered_json subject;
+  add_subject(subject, map, plan);
+  return subject.dump();
 }
 
 measure::histogram latency_of_all(const measurement& m) {

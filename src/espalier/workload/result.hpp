@@ -18,6 +18,9 @@ inline constexpr std::array<std::string_view, elision_events> event_names{
 /// The name of a measurement in results.
 [[nodiscard]] std::string run_name(std::string_view workload, std::string_view map, unsigned threads);
 
+/// The fields of its entries that say what is measured, as a JSON object.
+[[nodiscard]] std::string subject_json(const subject_facts& map, const workload_plan& plan);
+
 /// Results in the JSON shape of Google Benchmark, which its compare.py reads: `context`, and `benchmarks` with an entry
 /// for each run and for each aggregate. In addition, `latency` with percentiles and curves. real_time is wall time, and
 /// cpu_time is thread CPU time without the drawing of keys, in nanoseconds per operation of all threads. `transactions` of a run and of the medians
