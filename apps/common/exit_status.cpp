@@ -165,7 +165,8 @@ void refuse_empty_items(const CLI::App& parser, int argc, const char* const* arg
     if (option != nullptr && option->get_delimiter() != '\0') {
       const std::string items = option->get_delimiter() + std::string(value) + option->get_delimiter();
       if (items.find(std::string(2, option->get_delimiter())) != std::string::npos)
-        throw usage_error(fmt::format("{} {} has an empty item", option->get_name(), value));
+        throw usage_error(
+            fmt::format("{} {} has an empty item", option->get_name(), value.empty() ? "''" : value));
     }
     option = nullptr;
   }

@@ -59,7 +59,6 @@ std::string bash_script(const CLI::App& parser) {
   std::vector<std::string> maps;
   for (const auto& r : choose_maps(workload::registry(), workload::subject_kind::espalier))
     maps.push_back(r.facts.name);
-  maps.insert(maps.end(), {"all", "every", "all-bst"});
   return fmt::format(R"(# bash completion for espalier; load it with: source <(espalier completion)
 _espalier_files() {{
   compopt -o filenames 2>/dev/null
@@ -67,7 +66,7 @@ _espalier_files() {{
 }}
 _espalier() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} words=''
-  local i
+  local i before=''
   # bash makes --json=FILE three words.
   [[ $current == = ]] && current=''
   [[ $previous == = ]] && previous=${{COMP_WORDS[COMP_CWORD-2]}}
@@ -78,11 +77,21 @@ _espalier() {{
     return
   done
   case $previous in
-    --maps)
-      local done=''
-      [[ $current == *,* ]] && done=${{current%,*}},
-      COMPREPLY=($(compgen -P "$done" -W '{maps}' -- "${{current##*,}}"))
-      return ;;
+    --maps) words='{maps} all every all-bst' ;;
+    --index) words='{maps} all' ;;
+    --cc) words='no_wait wait_die silo all' ;;
+    --transactions) words='new-order payment order-status delivery stock-level' ;;
+    --placement)
+      words='{placements}'
+      [[ ${{COMP_WORDS[1]}} == oltp ]] || words+=' all' ;;
+    --workload) words='tpcc ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f ycsb-atc' ;;
+    --cardinalities) words='whole small' ;;
+    --tpcc-as) words='standard dbx' ;;
+    --rows-as) words='plain dbx' ;;
+    --row-locks) words='48 192' ;;
+    --row-bytes) words='100 1000' ;;
+    --look-ups) words='single batch' ;;
+    --inspect) words='this {geometries}' ;;
     --mix) words='100/0/0 90/5/5 50/25/25 hits load ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f' ;;
     --distribution) words='uniform zipfian scrambled-zipfian latest hotspot normal self-similar poisson sequential' ;;
     --pin)
@@ -93,8 +102,7 @@ _espalier() {{
       words=$("${{COMP_WORDS[0]}}" simulate --machines 2>/dev/null | grep -o '^[a-z0-9_]*'); fi ;;
     --map) words='{maps}' ;;
     --model) words='all {models}' ;;
-    --placement)
-      words='all {placements}' ;;
+    --index-placement|--row-placement) words='{placements}' ;;
     --at) words='peak end' ;;
     --malloc) words='index-aware random system' ;;
     --mallocs) words='{mallocs}' ;;
@@ -121,7 +129,8 @@ _espalier() {{
 {options}    esac
     fi
   fi
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  [[ $current == *,* ]] && before=${{current%,*}},  # of a list
+  COMPREPLY=($(compgen -P "$before" -W "$words" -- "${{current##*,}}"))
   if [[ ${{#COMPREPLY[@]}} == 0 ]]; then _espalier_files; fi
 }}
 complete -F _espalier espalier

@@ -71,6 +71,7 @@ class Refusals(CommandTest):
             ("--threads", "1,x"): "--threads",
             **{("--threads", threads): f"--threads {threads} has an empty item" for threads in ("1,,2", ",1", "1,", ",")},
             ("--threads=1,,2",): "has an empty item",
+            ("--threads", ""): "--threads '' has an empty item",
             ("--study", "nosuch"): "atc18",
             ("--study", "atc18", "--mix", "90/5/5"): "--mix",
             ("--study", "atc18", "--maps", "ticket"): "--maps",
@@ -202,12 +203,17 @@ class Help(CommandTest):
         for typed, among in (("b", "bench"), ("bench --di", "--distribution"), ("bench --maps all-", "all-bst"),
                              ("simulate --study d", "dps"), ("bench --maps ticket,ed", "ticket,edge_ext_lf"),
                              ("inspect --model ndnd", "ndnd-paged"), ("inspect --placement se", "segregated"),
+                             ("oltp --index ticket,ed", "ticket,edge_ext_lf"), ("oltp --inspect th", "this"),
                              ("ru", "run"), ("run --malloc random -- printe", "printenv"),
                              ("run -- cat /etc/passw", "/etc/passwd")):
             self.assertIn(among, self.offered("espalier", *typed.split(" ")))
         for typed, all_of_them in (("bench --study ", "atc18 cache dps eunomia malloc-speed malloc-tsx oltp"), ("inspect --machine th", "this"),
                                    ("inspect --rep", "--report"), ("run --malloc i", "index-aware"),
                                    ("run --locks t", "tts tle"), ("sim", "simulate"), ("simulate --cal", "--calibrate"),
+                                   ("oltp --cc silo,w", "silo,wait_die"), ("oltp --workload t", "tpcc"),
+                                   ("oltp --workload ycsb-a", "ycsb-a ycsb-atc"), ("oltp --placement a", ""),
+                                   ("oltp --index all", "all"), ("bench --placement a", "all"),
+                                   ("oltp --row-placement num", "numa_local"), ("oltp --tpcc-as d", "dbx"),
                                    ("simulate --pin com", "compact"), ("bench --pin com", "")):
             self.assertEqual(all_of_them.split(), self.offered("espalier", *typed.split(" ")))
         if SIMULATOR:
