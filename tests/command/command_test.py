@@ -488,7 +488,7 @@ class Oltp(StudyCase):
                              ("YCSB", "", "segregated"), ("YCSB", "/published", "one heap"), ("TPC-C", "", "segregated"),
                              ("TPC-C", "", "one heap"), ("TPC-C", "/published", "one heap"))})
         said = " ".join(self.done.stdout.split())
-        self.assertRegex(said, r"times, the geometric mean of occ_avl \d\.\d+\.")
+        self.assertRegex(said, r"times, the geometric mean of occ_avl \d+\.\d+\.")
         self.assertNotRegex(said, "Model: |Program: |Paper: ")
 
 
