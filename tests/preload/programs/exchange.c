@@ -34,6 +34,7 @@
 enum { threads = 4, rounds = 3, places = 1024, steps = 40000 };
 static _Atomic(void*) shared[places];
 static atomic_int stop;
+static int listens; /* whether a signal leaves a snapshot */
 
 static void* work(void* seed) {
   unsigned random = (unsigned)(size_t)seed * 977 + 1;
@@ -50,7 +51,8 @@ static void* work(void* seed) {
 }
 
 static void* ask(void* unused) {
-  while (!stop) {
+  /* There are some snapshots, however fast the threads or slow these. */
+  while (!stop || (listens && access("4", F_OK) != 0)) {
     kill(getpid(), SIGUSR2);
     usleep(5000);
   }
@@ -68,7 +70,8 @@ int main(void) {
   /* Where nobody listens the signal would end the program. */
   struct sigaction before;
   sigaction(SIGUSR2, NULL, &before);
-  if (before.sa_handler == SIG_DFL) signal(SIGUSR2, SIG_IGN);
+  listens = before.sa_handler != SIG_DFL;
+  if (!listens) signal(SIGUSR2, SIG_IGN);
   EXPECT(pthread_create(&asking, NULL, ask, NULL) == 0);
   for (int round = 0; round < rounds; ++round) {
     for (int t = 0; t < threads; ++t)
