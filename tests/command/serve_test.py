@@ -17,6 +17,7 @@ import subprocess
 import time
 import unittest
 
+import servers
 from case import COMMAND, Case, compiled
 
 # What the kernel may do at any call: it takes or gives a few bytes, is interrupted, or has nothing right now; and it has no
@@ -450,9 +451,7 @@ class Serve(Case):
                     self.assertEqual(server.wait(), 2)
                     continue
                 self.assertIn(f"-c 1024: this process may have 256 open files, which are {connections} connections", said)
-                while not os.path.exists(path):
-                    self.assertIsNone(server.poll())
-                    time.sleep(0.01)
+                servers.wait_for(pathlib.Path(path), server)
                 self.assertEqual(self.client(path).stats()["max_connections"], str(connections))
                 self.end(server)
         self.assertEqual(resource.getrlimit(resource.RLIMIT_NOFILE), limits)
@@ -672,8 +671,9 @@ class Serve(Case):
         self.assertEqual(client.ask("cache_memlimit 8"), "OK")
 
     def test_watchers(self) -> None:
-        server = self.start("-t", "2", "-o", "watcher_logbuf_size=8", "--idle-timeout", "1")
+        server = self.start("-t", "2", "-o", "watcher_logbuf_size=8", "--idle-timeout", "1", "--test-clock")
         client = self.client()
+        self.assertEqual(client.ask("debugtime p"), "OK")
         watchers = [self.client() for _ in range(3)]
         for watcher in watchers:
             self.assertEqual(watcher.ask("watch fetchers mutations"), "OK")
@@ -689,8 +689,14 @@ class Serve(Case):
             client.send(f"get {key}\r\n" * 1000 + "mn\r\n")
             for line in iter(client.replies.readline, b"MN\r\n"):
                 self.assertEqual(line, b"END\r\n")
-        self.assertEqual(client.stats()["log_watchers"], "2")
-        time.sleep(2)  # idle, which a watcher is not
+        while client.stats()["log_watchers"] != "2":
+            time.sleep(0.01)
+        # Each thread has an idle connection, which a watcher is not.
+        idle = [self.client() for _ in range(2)]
+        for one in idle:
+            self.assertEqual(one.ask("mn"), "MN")
+        self.assertEqual(client.ask("debugtime 2"), "OK")
+        self.assertTrue(all(one.has_ended() for one in idle))
         watchers[1].send("what a watcher sends is not read\r\n")
         slow, seen = watchers[2].replies, 0
         for line in iter(slow.readline, None):
@@ -760,15 +766,16 @@ class Serve(Case):
 
         def wakes() -> list[int]:
             return [int(re.search(r"\nvoluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text())[1]) for task in tasks]
-        # A thread that is late on a busy machine may still fall asleep in the first window.
-        for _ in range(5):
+        # On a busy machine a thread may still fall asleep in the first of them, and have no processor in another.
+        for _ in range(10):
             began, before = time.monotonic(), wakes()
             time.sleep(3)
             after, seconds = wakes(), time.monotonic() - began
-            if after[1:] == before[1:]:
+            usual = range(1, int(2 * seconds) + 4)
+            if after[1:] == before[1:] and after[0] - before[0] in usual:
                 break
         self.assertEqual(after[1:], before[1:])
-        self.assertIn(after[0] - before[0], range(1, int(2 * seconds) + 4))
+        self.assertIn(after[0] - before[0], usual)
 
     def test_signals(self) -> None:
         for end in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
@@ -898,15 +905,15 @@ class Serve(Case):
         file = self.folder / "memory"
         options = ("-e", "memory", "-m", "200", "-t", "1", "-A")
         server = self.start(*options)
-        self.assertIn("another server has it", self.refused_start(*options))
         client = self.client()
         self.assertEqual(client.stats("settings")["memory_file"], str(file))
+        self.assertIn("another server has it", self.refused_start(*options))
         count = 20_000
         client.send("".join(f"set key{i} {i} 0 {len(str(i))} noreply\r\n{i}\r\n" for i in range(count)))
         large = random.Random(1).randbytes(700_000)
         client.send(b"set large 0 0 %d\r\n%b\r\n" % (len(large), large))
         self.assertEqual(client.replies.readline(), b"STORED\r\n")
-        for command in ("set short 0 1 1\r\n1", "set long 0 100 1\r\n2"):
+        for command in ("set short 0 1 1\r\n1", "set long 0 10000 1\r\n2"):
             self.assertEqual(client.ask(command), "STORED")
         version = client.ask("gets key7", 3)
         for end in (lambda: server.send_signal(signal.SIGUSR1), lambda: client.send("shutdown graceful\r\n")):
@@ -928,7 +935,7 @@ class Serve(Case):
             self.assertEqual(client.replies.read(len(large) + 7), large + b"\r\nEND\r\n")
             self.assertEqual(client.ask("get short"), "END")
             left = int(client.ask("mg long t").split("t")[1])
-            self.assertTrue(0 < left < 100, left)
+            self.assertTrue(0 < left < 10000, left)
         # It was for one start.
         server.kill()
         server.wait()
