@@ -349,7 +349,7 @@ def load(paths: Iterable[pathlib.Path]) -> Results:
     _label(results)
     busy = any(busy_load(context, results.threads_of(file)) for file, context in zip(results.files, results.contexts))
     if busy and not results.simulated and not results.study and \
-            all(m.cpu and m.cpu.median > 0 for m in results.measurements if m.wall):
+            all(m.cpu and 0 not in (m.cpu.median, m.cpu.low) for m in results.measurements if m.wall):
         for m in results.measurements:
             m.by_cpu = True
     return results

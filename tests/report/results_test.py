@@ -364,9 +364,12 @@ class Busy(Case):
         lacking = self.document([9.25, 3.0, 1.0])
         for entry in lacking["benchmarks"][:8]:
             entry["cpu_time"] = fixture.UNAVAILABLE
+        idle = self.document([9.25, 3.0, 1.0])
+        next(entry for entry in idle["benchmarks"] if entry.get("aggregate_name") == "min")["cpu_time"] = 0
         for document, busy in ((self.document([8.25, 20.0, 20.0]), False), (self.document([9.25], threads=9), False),
                                (self.document([]), False), (self.document(text.UNAVAILABLE), False),
-                               (self.document([9.25], num_cpus=None), False), (lacking, True)):
+                               (self.document([9.25], num_cpus=None), False), (lacking, True),
+                               (idle, True)):
             built = self.page_of(document)
             self.assertEqual(built.captioned(CAPTION), [["Map", "w"], ["first", "1.00"], ["frugal", "0.69"]])
             cautions = " ".join(built.texts("ul", **{"class": "cautions"}))

@@ -511,16 +511,18 @@ TEST(to_json, names_the_operations_that_a_mix_draws) {
 }
 
 TEST(to_json, a_run_without_operations_has_no_time) {
-  measurement m;
-  m.plan = make_plan({});
-  m.runs.resize(2);
-  EXPECT_EQ(values_of("real_time", to_json({}, {m})).size(), 7U)
-      << "of two runs, and five aggregates of their 0";
-  m.runs[1].operations = 10;
-  m.runs[1].wall_ns = 100;
-  EXPECT_EQ(values_of("real_time", to_json({}, {m})).size(), 3U) << "of a run; one time has no deviation";
-  m.runs[0] = m.runs[1];
-  EXPECT_THAT(values_of("real_time", to_json({}, {m})), IsEmpty());
+  for (const char* const time : {"real_time", "cpu_time"}) {
+    measurement m;
+    m.plan = make_plan({});
+    m.runs.resize(2);
+    EXPECT_EQ(values_of(time, to_json({}, {m})).size(), 7U) << "of two runs, and five aggregates of their 0";
+    m.runs[1].operations = 10;
+    m.runs[1].wall_ns = 100;
+    m.runs[1].cpu_ns = 100;
+    EXPECT_EQ(values_of(time, to_json({}, {m})).size(), 3U) << "of a run; one time has no deviation";
+    m.runs[0] = m.runs[1];
+    EXPECT_THAT(values_of(time, to_json({}, {m})), IsEmpty());
+  }
 }
 
 /// Each insert is a section: one attempt meets a conflict, the next one commits. With `Available` false there are no

@@ -175,7 +175,7 @@ void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t 
     j["aggregate_unit"] = a.unit;
     j["iterations"] = m.runs.size();
     j["real_time"] = or_unavailable(a.of(real));
-    j["cpu_time"] = a.of(cpu).value_or(0);
+    j["cpu_time"] = or_unavailable(a.of(cpu));
     j["time_unit"] = "ns";
     j["items_per_second"] = *throughput;
     add_subject(j, m.facts, *m.plan);

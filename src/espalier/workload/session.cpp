@@ -213,7 +213,8 @@ std::vector<double> measurement::throughput() const {
 std::vector<double> measurement::cpu_ns_per_operation() const {
   std::vector<double> values;
   values.reserve(runs.size());
-  for (const run_outcome& r : runs) values.push_back(r.cpu_ns_per_operation());
+  for (const run_outcome& r : runs)
+    if (r.operations > 0) values.push_back(r.cpu_ns_per_operation());
   return values;
 }
 

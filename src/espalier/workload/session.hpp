@@ -56,7 +56,7 @@ struct measurement {
 
   /// Operations per second of each run.
   [[nodiscard]] std::vector<double> throughput() const;
-  /// CPU nanoseconds per operation of each run.
+  /// CPU nanoseconds per operation of each run that has executed some.
   [[nodiscard]] std::vector<double> cpu_ns_per_operation() const;
   [[nodiscard]] double median_throughput() const;
 };
