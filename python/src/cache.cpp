@@ -75,13 +75,17 @@ class cache_object {
   }
   /// How many were stored.
   std::size_t set_many(const nb::dict& entries, nb::handle ttl) {
-    const elements<byte_strings> keys(entries.keys());
-    const elements<byte_strings> values(entries.values());
+    // At one moment: the garbage collector, which runs where a list is made, may change the dict.
+    const nb::list items = entries.items();
+    std::vector<std::pair<std::string_view, std::string_view>> views;
+    views.reserve(items.size());
+    for (const nb::handle item : items)
+      views.emplace_back(read(PyTuple_GetItem(item.ptr(), 0)), read(PyTuple_GetItem(item.ptr(), 1)));
     const auto lives = lifetime(ttl);
     const without_interpreter_lock without_lock;
     std::size_t stored = 0;
-    for (std::size_t i = 0; i != keys.size(); ++i)
-      if (cache_.set(keys.data()[i], values.data()[i], lives)) ++stored;
+    for (const auto& [key, value] : views)
+      if (cache_.set(key, value, lives)) ++stored;
     return stored;
   }
 

@@ -1,5 +1,6 @@
 """Cache against a dict, under threads; and what it refuses."""
 
+import gc
 import random
 import threading
 import time
@@ -50,6 +51,31 @@ def test_memory_has_a_limit():
     keeps = Cache(2 << 20, evicts=False)
     assert keeps.set_many({b"%d" % n: b"x" * 1000 for n in range(5000)}) < 5000
     assert keeps.get(b"0") == b"x" * 1000
+
+
+def test_the_garbage_collector_runs_within_a_batch():
+    """At each allocation of a set_many in turn, an object ends that removes all entries of the dict."""
+    class Ends:
+        def __init__(self, of):
+            self.of, self.circle = of, self
+
+        def __del__(self):
+            self.of.clear()
+    before, keys = gc.get_threshold(), [b"%d" % n for n in range(2000)]
+    try:
+        for allocation in range(1, 20):
+            cache, entries = Cache(), {key: key for key in keys}
+            gc.collect()
+            gc.disable()
+            Ends(entries)
+            gc.set_threshold(allocation)
+            gc.enable()
+            stored = cache.set_many(entries)
+            gc.disable()
+            assert cache.get_many(keys) == ({key: key for key in keys} if stored else {})
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
 
 
 def gone(cache, key):
