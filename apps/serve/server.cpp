@@ -395,7 +395,7 @@ class worker {
     return recvmsg(c.descriptor, &message, 0);
   }
   void nothing_came(connection& c, ssize_t got) {
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return wait_as_tls_does(c);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return wait_as_tls_does(c, EV_READ);
     if (got < 0 && c.tls != nullptr) counters_.add(counted::tls_failures);
     close_connection(c);
   }
@@ -532,22 +532,21 @@ class worker {
   }
 
   /// TLS may have to send before it can receive, and the other way round.
-  void wait_as_tls_does(connection& c) {
-    if (c.tls == nullptr) return;
-    const short what = c.tls->waits_to_send() ? EV_WRITE : EV_READ;
+  void wait_as_tls_does(connection& c, short what) {
+    if (c.tls != nullptr && c.tls->waits_for_other()) what = what == EV_READ ? EV_WRITE : EV_READ;
     if (what != c.waits_for) wait_for(c, what);
   }
 
   void wait_to_send(connection& c) {
     c.sends = true;
-    wait_for(c, c.tls == nullptr || c.tls->waits_to_send() ? EV_WRITE : EV_READ);
+    wait_as_tls_does(c, EV_WRITE);
   }
 
   void go_on_sending(connection& c) {
     const std::size_t before = c.replies.size();
     if (!send_some(c, c.replies)) return close_connection(c);
     if (c.replies.size() != before) note_time(c);
-    if (!c.replies.empty()) return wait_as_tls_does(c);
+    if (!c.replies.empty()) return wait_as_tls_does(c, EV_WRITE);
     if (c.ends) return close_connection(c);
     // The buffer may be used for the next replies.
     if (out_.capacity() < c.replies.capacity()) out_ = std::move(c.replies);

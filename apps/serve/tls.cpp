@@ -99,7 +99,7 @@ class stream final : public tls_stream {
   ssize_t receive(std::span<const iovec> parts) noexcept override {
     ssize_t sum = 0;
     for (const iovec& part : parts) {
-      const int came = attempt([&] { return SSL_read(ssl_, part.iov_base, length(part.iov_len)); });
+      const int came = attempt(SSL_ERROR_WANT_WRITE, [&] { return SSL_read(ssl_, part.iov_base, length(part.iov_len)); });
       if (came <= 0) return sum != 0 ? sum : came;
       sum += came;
       if (static_cast<std::size_t>(came) != part.iov_len) break;
@@ -112,7 +112,7 @@ class stream final : public tls_stream {
       // A call sends one record.
       for (std::size_t at = 0; at < part.iov_len;) {
         const char* const from = static_cast<const char*>(part.iov_base) + at;
-        const int went = attempt([&] { return SSL_write(ssl_, from, length(part.iov_len - at)); });
+        const int went = attempt(SSL_ERROR_WANT_READ, [&] { return SSL_write(ssl_, from, length(part.iov_len - at)); });
         if (went <= 0) return sum != 0 ? sum : went;
         sum += went;
         at += static_cast<std::size_t>(went);
@@ -120,7 +120,7 @@ class stream final : public tls_stream {
     }
     return sum;
   }
-  [[nodiscard]] bool waits_to_send() const noexcept override { return waits_to_send_; }
+  [[nodiscard]] bool waits_for_other() const noexcept override { return waits_for_other_; }
   [[nodiscard]] bool has_more() const noexcept override { return SSL_pending(ssl_) > 0; }
 
  private:
@@ -128,17 +128,17 @@ class stream final : public tls_stream {
     return static_cast<int>(std::min<std::size_t>(bytes, INT_MAX));
   }
 
-  /// Bytes, or as recvmsg.
+  /// Bytes, or as recvmsg. `other` is what it may lack of the opposite.
   template <class Move>
-  int attempt(Move move) noexcept {
+  int attempt(int other, Move move) noexcept {
     ERR_clear_error();
-    waits_to_send_ = false;
+    waits_for_other_ = false;
     const int result = move();
     if (result > 0) return result;
     const int why = SSL_get_error(ssl_, result);
     if (why == SSL_ERROR_ZERO_RETURN) return 0;
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) {
-      waits_to_send_ = why == SSL_ERROR_WANT_WRITE;
+      waits_for_other_ = why == other;
       errno = EAGAIN;
       return -1;
     }
@@ -149,7 +149,7 @@ class stream final : public tls_stream {
   }
 
   SSL* ssl_;
-  bool waits_to_send_ = false;
+  bool waits_for_other_ = false;
   bool is_broken_ = false;
 };
 

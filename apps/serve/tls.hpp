@@ -26,10 +26,10 @@ class tls_stream {
   /// Says goodbye, if the socket takes it.
   virtual ~tls_stream() = default;
 
-  // As recvmsg and sendmsg. EAGAIN: wait until the socket can do what waits_to_send() says.
+  // As recvmsg and sendmsg. EAGAIN: wait until the socket can do the same, or the opposite if waits_for_other().
   virtual ssize_t receive(std::span<const iovec> parts) noexcept = 0;
   virtual ssize_t send(std::span<const iovec> parts) noexcept = 0;
-  [[nodiscard]] virtual bool waits_to_send() const noexcept = 0;
+  [[nodiscard]] virtual bool waits_for_other() const noexcept = 0;
   /// Bytes that were received and can be had at once: the socket does not tell of them.
   [[nodiscard]] virtual bool has_more() const noexcept = 0;
 };

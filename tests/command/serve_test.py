@@ -865,6 +865,12 @@ class Serve(Case):
         for _ in range(10):
             self.assertEqual(client.replies.readline(), b"VALUE large 0 900000\r\n")
             self.assertEqual(client.replies.read(len(large) + 7), large + b"\r\nEND\r\n")
+        # More values than one call sends, which the socket holds.
+        many = "\r\n".join(f"set k{n} 0 0 17000\r\n{'x' * 17000}" for n in range(50))
+        self.assertEqual(client.ask(many, 50), "\n".join(["STORED"] * 50))
+        client.send(f"get {' '.join(f'k{n}' for n in range(50))}\r\n")
+        expected = b"".join(b"VALUE k%d 0 17000\r\n%b\r\n" % (n, b"x" * 17000) for n in range(50)) + b"END\r\n"
+        self.assertEqual(client.replies.read(len(expected)), expected)
         shown = client.stats("settings")
         self.assertEqual((shown["ssl_enabled"], shown["ssl_chain_cert"]), ("yes", chain))
         # What speaks no TLS, and what has no certificate where one is demanded.
