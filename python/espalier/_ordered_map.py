@@ -1,5 +1,6 @@
 """OrderedMap: what is called most often is in _native, the rest is here."""
 
+import copy
 import itertools
 import operator
 import reprlib
@@ -176,19 +177,14 @@ class OrderedMap(_native.OrderedMap):
 
     def copy(self):
         """A map with the items that an iteration visits."""
-        made, of, attributes, _, items = self.__reduce__()
-        made = made(*of)
-        made.update(items)
-        if attributes:
-            made.__dict__.update(attributes)
-        return made
-
-    __copy__ = copy
+        return copy.copy(self)
 
     def __reduce__(self):
-        # Items apart, so that a map may be a value in itself. A class that derives may have another __init__.
-        attributes = getattr(self, "__dict__", None) or None
-        return _empty, (type(self), self._keys, self._values), attributes, None, iter(self.items())
+        # Items apart, so that a map may be a value in itself. A class that derives may have another __init__, and a state of its
+        # own; before Python 3.11 it has to name that for its slots.
+        has_state = type(self) is not OrderedMap and hasattr(self, "__getstate__")
+        state = self.__getstate__() if has_state else getattr(self, "__dict__", None)
+        return _empty, (type(self), self._keys, self._values), state or None, None, iter(self.items())
 
     @reprlib.recursive_repr("OrderedMap(...)")
     def __repr__(self):

@@ -308,6 +308,34 @@ def test_copies_of_a_class_that_derives():
     assert m.tag == "a tag"
 
 
+class Slotted(OrderedMap):
+    __slots__ = ("tag",)
+
+
+class Stateful(OrderedMap):
+    def __init__(self):
+        super().__init__(values=int)
+        self.lock, self.tag = threading.Lock(), "a tag"
+
+    def __getstate__(self):
+        return {"tag": self.tag}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state, lock=threading.Lock())
+
+
+def test_copies_of_a_class_with_a_state_of_its_own():
+    maps = [Stateful()]
+    if sys.version_info >= (3, 11):
+        maps.append(Slotted(values=int))
+        maps[-1].tag = "a tag"
+    for m in maps:
+        m[1] = 2
+        for same in (m.copy(), copy.copy(m), copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+            assert type(same) is type(m) and same == m and same.tag == "a tag"
+            assert getattr(same, "lock", None) is not getattr(m, "lock", 1)
+
+
 def test_a_map_that_contains_itself():
     m = OrderedMap({1: []})
     m[1].append(m)
