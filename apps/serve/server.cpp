@@ -3,8 +3,10 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -171,6 +173,7 @@ struct connection {
   std::atomic<std::uint32_t> last_second{0};
   std::size_t position = 0;  // among its worker's
   std::size_t buffered = 0;  // bytes of its buffers, as the service counts them
+  int unread = 0;            // bytes of replies that the kernel had when the client was last taken for idle
 };
 
 class worker {
@@ -350,7 +353,11 @@ class worker {
     for (std::size_t i = connections_.size(); i-- > 0;) {
       connection& c = *connections_[i];
       const std::uint32_t last = c.last_second.load(std::memory_order_relaxed);  // relaxed: this thread's own
-      const std::uint32_t idle = now - std::min(now, last);
+      std::uint32_t idle = now - std::min(now, last);
+      if (idle > longest && is_read(c)) {
+        note_time(c);
+        idle = 0;
+      }
       if (idle > longest && !c.watches) {
         counters_.add(counted::idle_kicks);
         close_connection(c);
@@ -359,6 +366,13 @@ class worker {
       }
     }
     if (!connections_.empty()) wait_for_idle(next);
+  }
+
+  /// Whether the client has read replies since the last call, which the kernel had taken before.
+  static bool is_read(connection& c) noexcept {
+    int unread = 0;
+    return c.sends && ioctl(c.descriptor, SIOCOUTQ, &unread) == 0 &&
+           std::exchange(c.unread, unread) != unread;
   }
 
   static void on_ready(evutil_socket_t, short, void* with) {

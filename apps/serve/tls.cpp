@@ -99,7 +99,8 @@ class stream final : public tls_stream {
   ssize_t receive(std::span<const iovec> parts) noexcept override {
     ssize_t sum = 0;
     for (const iovec& part : parts) {
-      const int came = attempt(SSL_ERROR_WANT_WRITE, [&] { return SSL_read(ssl_, part.iov_base, length(part.iov_len)); });
+      const int came =
+          attempt(SSL_ERROR_WANT_WRITE, [&] { return SSL_read(ssl_, part.iov_base, length(part.iov_len)); });
       if (came <= 0) return sum != 0 ? sum : came;
       sum += came;
       if (static_cast<std::size_t>(came) != part.iov_len) break;
@@ -112,7 +113,8 @@ class stream final : public tls_stream {
       // A call sends one record.
       for (std::size_t at = 0; at < part.iov_len;) {
         const char* const from = static_cast<const char*>(part.iov_base) + at;
-        const int went = attempt(SSL_ERROR_WANT_READ, [&] { return SSL_write(ssl_, from, length(part.iov_len - at)); });
+        const int went =
+            attempt(SSL_ERROR_WANT_READ, [&] { return SSL_write(ssl_, from, length(part.iov_len - at)); });
         if (went <= 0) return sum != 0 ? sum : went;
         sum += went;
         at += static_cast<std::size_t>(went);

@@ -758,6 +758,37 @@ class Serve(Case):
         self.assertEqual(received.count(b"END\r\n"), times)
         self.assertEqual(busy.stats()["idle_kicks"], "1")
 
+    def test_a_client_that_reads_what_the_kernel_has_is_not_idle(self) -> None:
+        self.start("-t", "1", "--idle-timeout", "1", "--test-clock")
+        busy, slow, dead = self.client(), self.client(), self.client()
+        self.assertEqual(busy.ask("debugtime p"), "OK")
+        for n in range(4):
+            self.assertEqual(busy.ask(f"set k{n} 0 0 500000\r\n{'v' * 500_000}"), "STORED")
+        for client in (slow, dead):
+            client.send("get k0 k1 k2 k3\r\n")
+        received = {slow: 0, dead: 0}
+
+        def read(client: Client, most: int) -> bool:
+            now = len(client.socket.recv(most))
+            received[client] += now
+            return now != 0
+
+        for read_so_far, kicks in ((40_000, 1), (80_000, 3), (120_000, 4)):
+            while received[slow] < read_so_far:  # less than makes room for more
+                read(slow, read_so_far - received[slow])
+            idle = self.client()
+            self.assertEqual(idle.ask("mn"), "MN")
+            self.assertEqual(busy.ask("debugtime 10"), "OK")
+            while int(busy.stats()["idle_kicks"]) < kicks:
+                time.sleep(0.02)
+            self.assertTrue(idle.has_ended())
+        while received[slow] < 4 * 500_000 and read(slow, 1 << 20):
+            pass
+        self.assertGreater(received[slow], 4 * 500_000 - 1, "the slow reader was taken for idle")
+        while read(dead, 1 << 20):
+            pass
+        self.assertLess(received[dead], 4 * 500_000)
+
     def test_an_idle_server_sleeps(self) -> None:
         server = self.start("-t", "2")
         client = self.client()
