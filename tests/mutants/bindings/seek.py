@@ -3,7 +3,8 @@
 
 usage: seek.py library test [test...] -- [--mutant NUMBER] [...]
 
-A test that is a script of Python is given the library; one that is a program runs with the library preloaded.
+A test that is a script of Python is given the library; one that is a program runs with the library preloaded, unless it is
+the mutant itself.
 """
 
 import json
@@ -29,7 +30,7 @@ def main(library: str, *arguments: str) -> int:
             if test.endswith(".py"):
                 command, extra = [PYTHON, "-B", test, library, "--failfast"], {}
             else:
-                command, extra = [test], {"LD_PRELOAD": library, "GTEST_FAIL_FAST": "1"}
+                command, extra = [test], {"GTEST_FAIL_FAST": "1"} | ({"LD_PRELOAD": library} if test != library else {})
             done = subprocess.run(command, env=environment | extra, capture_output=True, text=True, errors="replace", check=False)
             runs += 1
             if done.returncode != 0:
