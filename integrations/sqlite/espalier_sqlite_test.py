@@ -256,6 +256,15 @@ class Tables(unittest.TestCase):
         self.assertEqual(other.execute("SELECT * FROM t").fetchall(), [])
         other.close()
 
+    def test_a_name_of_integers_and_one_of_texts_are_apart(self) -> None:
+        for table, kind, key in (("i", "INTEGER", 7), ("s", "TEXT", "seven")):
+            self.db.execute(f"CREATE VIRTUAL TABLE {table} USING espalier(key {kind}, value, shared=one)")
+            self.db.execute(f"INSERT INTO {table} VALUES (?, 1)", (key,))
+        self.db.execute("VACUUM")  # SQLite connects the tables again
+        self.assertEqual(self.rows("SELECT key FROM i UNION ALL SELECT key FROM s"), [(7,), ("seven",)])
+        self.db.execute("DROP TABLE i")
+        self.assertEqual(self.rows("SELECT key FROM s"), [("seven",)])
+
     def test_a_rollback_without_memory_is_completed(self) -> None:
         """In a process that has no memory for another copy of the keys, and keeps none that was freed."""
         program = """
@@ -351,6 +360,11 @@ print(db.in_transaction, db.execute(few).fetchall())
                 for order in ("key", "key DESC", "value, key", "key DESC LIMIT 1"):
                     query = f"SELECT * FROM {{0}} WHERE key IN ({among.format('{0}')}) ORDER BY {order}"
                     self.assertEqual(self.rows(query.format("t")), self.rows(query.format("model")), (encoding, query))
+            # One after another: of a list with a blob no key is left for the next one.
+            self.db.execute("CREATE TABLE o (x)")
+            self.db.execute("INSERT INTO o VALUES (x'00'), ('a'), ('7'), (NULL)")
+            each = "SELECT x, key FROM o CROSS JOIN {} ON key IN (x, 'b')"
+            self.assertEqual(self.rows(each.format("t")), self.rows(each.format("model")), encoding)
             in_order = "TEMP B-TREE" not in self.plan("SELECT * FROM t WHERE key IN ('a', 'b') ORDER BY key DESC")
             self.assertEqual(in_order, encoding == "UTF-8")
 
@@ -374,8 +388,9 @@ print(db.in_transaction, db.execute(few).fetchall())
                 self.db.execute(f"CREATE VIRTUAL TABLE t USING espalier({arguments})")
         self.db.execute("CREATE VIRTUAL TABLE n USING espalier(key INTEGER, value)")
         self.db.execute("CREATE VIRTUAL TABLE s USING espalier(key TEXT, value)")
-        self.db.execute("INSERT INTO n VALUES ('12', 1), (13.0, 1)")
-        self.assertEqual(self.rows("SELECT key FROM n"), [(12,), (13,)])
+        self.db.execute("INSERT INTO n VALUES ('12', 1), (13.0, 1), (-9223372036854775808, 1)")
+        self.assertEqual(self.rows("SELECT key FROM n"), [(-(2**63),), (12,), (13,)])
+        self.assertEqual(self.rows("SELECT key FROM n WHERE key = ?", -(2.0**63)), [(-(2**63),)])
         for table, key, message in (
             ("n", "'twelve'", "is an integer"),
             ("n", "1.5", "is an integer"),
