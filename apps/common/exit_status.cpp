@@ -1,5 +1,6 @@
 #include "apps/common/exit_status.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -225,9 +226,19 @@ int status_with_output(const std::string& name, int status) {
                   status != exit_done ? status : exit_failure);
 }
 
+/// The first files or sockets that are opened would be the standard streams that the caller has closed, and get their text. To
+/// read or write there fails as ever, and a program that is started finds them closed.
+void occupy_closed_streams() noexcept {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) < 0)
+      static_cast<void>(open("/dev/null", (stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
+  }
+}
+
 }  // namespace
 
 int run_reporting(const std::string& name, const std::function<int()>& code) {
+  occupy_closed_streams();
   try {
     return code();
   } catch (const usage_error& error) {

@@ -135,6 +135,14 @@ class Outputs(Case):
         os.close(writer)
 
 
+    def test_a_closed_stream_is_no_file_of_results(self) -> None:
+        for command in COMMANDS:
+            for closed, status in (("<&-", 0), (">&-", 1), ("2>&-", 0), ("<&- >&- 2>&-", 1)):
+                with self.subTest(command[0], closed=closed):
+                    self.ended(status, *command, "--json", "r.json", under=("sh", "-c", f'exec "$@" {closed}', "sh"))
+                    json.loads((self.folder / "r.json").read_text())
+
+
 class Interrupted(Case):
     def interrupted(self, *arguments: str, after: str, by: int = signal.SIGINT,
                     again: bool = False) -> tuple[int, str]:

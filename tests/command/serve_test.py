@@ -1176,18 +1176,20 @@ ssize_t read(int fd, void* to, size_t bytes) {
         self.assertIn("it is no file", self.espalier("serve", "-s", "other", "-P", "pipe").stderr)
 
     def test_a_daemon(self) -> None:
-        done = self.ended(0, "serve", "-d", "-s", "socket", "-P", "pid")
-        self.assertEqual(done.stdout + done.stderr, "")
-        process = int((self.folder / "pid").read_text())
-        self.addCleanup(lambda: os.path.exists(self.folder / "pid") and os.kill(process, signal.SIGKILL))
-        client = self.client()  # it listens already
-        self.assertEqual(client.stats()["pid"], str(process))
-        self.assertEqual(os.getsid(process), process)
-        self.assertEqual(os.readlink(f"/proc/{process}/cwd"), "/")
-        os.kill(process, signal.SIGTERM)
-        self.assertTrue(client.has_ended())
-        while (self.folder / "pid").exists():
-            time.sleep(0.01)
+        for closed in ("", "<&- >&- 2>&-"):
+            pid, path = self.folder / f"pid{len(closed)}", str(self.folder / f"socket{len(closed)}")
+            done = self.ended(0, "serve", "-d", "-s", path, "-P", str(pid), under=("sh", "-c", f'exec "$@" {closed}', "sh"))
+            self.assertEqual(done.stdout + done.stderr, "")
+            process = int(pid.read_text())
+            self.addCleanup(lambda: pid.exists() and os.kill(process, signal.SIGKILL))
+            client = self.client(path)  # it listens already
+            self.assertEqual(client.stats()["pid"], str(process))
+            self.assertEqual(os.getsid(process), process)
+            self.assertEqual(os.readlink(f"/proc/{process}/cwd"), "/")
+            os.kill(process, signal.SIGTERM)
+            self.assertTrue(client.has_ended())
+            while pid.exists():
+                time.sleep(0.01)
 
     def test_another_user(self) -> None:
         if os.geteuid() != 0:
