@@ -92,6 +92,8 @@ def test_entries_end():
     cache.set_many({b"c": b"1"})
     cache.get_or_set(b"d", lambda: b"1")
     assert gone(cache, b"a") and gone(cache, b"c") and gone(cache, b"d")
+    assert cache.add(b"e", b"1", ttl=1000) and cache.set_many({b"f": b"1"}, ttl=1000) == 1 and cache.add(b"g", b"1")
+    assert gone(cache, b"g") and cache.get_many([b"e", b"f"]) == {b"e": b"1", b"f": b"1"}
     assert cache.get(b"b") == b"1" and cache.touch(b"b", 0.01) and gone(cache, b"b")
     assert not cache.touch(b"b")
 
