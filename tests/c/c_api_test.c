@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int failures = 0;
 
@@ -376,6 +377,44 @@ static void misuse(void) {
   CHECK(strlen(espalier_version()) != 0);
 }
 
+/* Waits for the end of an entry. A test that hangs is ended by what runs it. */
+static void wait_for_end(espalier_cache *cache, const char *key) {
+  const struct timespec little = {.tv_nsec = 10000000};
+  while (espalier_cache_get(cache, text(key), NULL, NULL) == ESPALIER_OK) nanosleep(&little, NULL);
+}
+
+static void lifetimes(void) {
+  espalier_cache *cache = NULL;
+  const espalier_cache_options small = {.memory_limit = 1U << 20U, .largest_entry = 100};
+  IS(ESPALIER_OK, espalier_cache_new(&small, &cache));
+  uint64_t version = 0;
+  IS(ESPALIER_OK, espalier_cache_set(cache, text("a"), text("long value"), ESPALIER_FOREVER));
+  IS(ESPALIER_OK, espalier_cache_get(cache, text("a"), NULL, &version));
+  char few[4];
+  espalier_buffer out = {few, sizeof(few), 0};
+  IS(ESPALIER_TRUNCATED, espalier_cache_get(cache, text("a"), &out, &version));
+  CHECK(out.size == 10 && memcmp(few, "long", 4) == 0);
+  IS(ESPALIER_OK, espalier_cache_compare_and_swap(cache, text("a"), version, text("v"), 20));
+  IS(ESPALIER_OK, espalier_cache_add(cache, text("b"), text("v"), 20));
+  IS(ESPALIER_OK, espalier_cache_set(cache, text("c"), text("v"), ESPALIER_FOREVER));
+  IS(ESPALIER_OK, espalier_cache_replace(cache, text("c"), text("v"), 20));
+  IS(ESPALIER_OK, espalier_cache_set(cache, text("d"), text("v"), ESPALIER_FOREVER));
+  wait_for_end(cache, "a");
+  wait_for_end(cache, "b");
+  wait_for_end(cache, "c");
+  IS(ESPALIER_OK, espalier_cache_get(cache, text("d"), NULL, NULL));
+  char value[101] = {0};
+  IS(ESPALIER_NO_ROOM, espalier_cache_set(cache, text("d"), (espalier_bytes){value, sizeof(value)}, ESPALIER_FOREVER));
+  /* Entries that are evicted have not ended. */
+  espalier_cache_statistics now = {0};
+  for (uint64_t key = 0; key != 100000 && now.evictions == 0; ++key) {
+    IS(ESPALIER_OK, espalier_cache_set(cache, (espalier_bytes){&key, sizeof(key)}, (espalier_bytes){value, 90}, ESPALIER_FOREVER));
+    IS(ESPALIER_OK, espalier_cache_get_statistics(cache, &now));
+  }
+  CHECK(now.evictions > 3 && now.expired <= 3);
+  espalier_cache_free(cache);
+}
+
 static void cache(void) {
   espalier_cache *cache = NULL;
   const espalier_cache_options tiny = {.memory_limit = 1};
@@ -471,6 +510,7 @@ int main(void) {
   long_strings();
   misuse();
   cache();
+  lifetimes();
   together();
   if (failures == 0) puts("espalier.h does what it says");
   return failures == 0 ? 0 : 1;

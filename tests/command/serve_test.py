@@ -578,6 +578,11 @@ class Serve(Case):
         client.send(commands + "get k1")  # the last one has no end
         client.socket.shutdown(socket.SHUT_WR)
         self.assertEqual(client.replies.read().count(b"END\r\n"), 5000)
+        # And one that says so, with a reply that the socket does not hold.
+        leaves = self.client()
+        self.assertEqual(leaves.ask(f"set k 0 0 900000\r\n{'v' * 900_000}"), "STORED")
+        leaves.send("get k\r\nquit\r\n")
+        self.assertEqual(leaves.replies.read(), b"VALUE k 0 900000\r\n" + b"v" * 900_000 + b"\r\nEND\r\n")
 
     def test_a_client_that_reads_nothing(self) -> None:
         server = self.start("-t", "1")
@@ -870,15 +875,19 @@ class Serve(Case):
         server = self.start(*options, "-l", f"127.0.0.1,notls:{plain[0]}:{plain[1]},mtls:{strict[0]}:{strict[1]}", tcp=True)
         port = int(re.search(r"TCP INET: (\d+)", (self.folder / "ports").read_text()).group(1))
 
-        def secured(trusts: str = "one", to: tuple[str, int] = ("127.0.0.1", port), shows: str | None = None) -> Client:
+        def secured(trusts: str = "one", to: tuple[str, int] = ("127.0.0.1", port), shows: str | None = None,
+                    most: ssl.TLSVersion = ssl.TLSVersion.MAXIMUM_SUPPORTED, notes_the_end: bool = False) -> Client:
             context = ssl.create_default_context(cafile=keys[trusts + ".crt"])
             context.check_hostname = False
+            context.maximum_version = most
+            if notes_the_end:
+                context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
             if shows:
                 context.load_cert_chain(keys[shows + ".crt"], keys[shows + ".key"])
             made = Client(to)
             self.addCleanup(made.close)
             made.replies.close()
-            made.socket = context.wrap_socket(made.socket)
+            made.socket = context.wrap_socket(made.socket, suppress_ragged_eofs=not notes_the_end)
             made.replies = made.socket.makefile("rb")
             return made
 
@@ -891,11 +900,19 @@ class Serve(Case):
             client.send(b"set large 0 0 %d\r\n%b\r\n" % (len(large), large) + b"mn\r\n" * 500)
             self.assertEqual(client.replies.readline(), b"STORED\r\n")
             self.assertEqual(client.replies.read(4 * 500), b"MN\r\n" * 500)
-        client.send(b"get large\r\n" * 10)
-        time.sleep(0.1)  # the replies fill the socket
-        for _ in range(10):
-            self.assertEqual(client.replies.readline(), b"VALUE large 0 900000\r\n")
-            self.assertEqual(client.replies.read(len(large) + 7), large + b"\r\nEND\r\n")
+        # A record that is longer than what is received at once after such a value.
+        client.send(b"set large 0 0 %d\r\n%b\r\n" % (len(large), large))
+        self.assertEqual(client.replies.readline(), b"STORED\r\n")
+        client.send(b"mn\r\n" * 1000)
+        self.assertEqual(client.replies.read(4 * 1000), b"MN\r\n" * 1000)
+        leaves = secured(notes_the_end=True)
+        for one, last in ((client, b""), (leaves, b"quit\r\n")):
+            one.send(b"get large\r\n" * 10 + last)
+            time.sleep(0.1)  # the replies fill the socket
+            for _ in range(10):
+                self.assertEqual(one.replies.readline(), b"VALUE large 0 900000\r\n")
+                self.assertEqual(one.replies.read(len(large) + 7), large + b"\r\nEND\r\n")
+        self.assertEqual(leaves.replies.read(1), b"")  # and TLS said so
         # More values than one call sends, which the socket holds.
         many = "\r\n".join(f"set k{n} 0 0 17000\r\n{'x' * 17000}" for n in range(50))
         self.assertEqual(client.ask(many, 50), "\n".join(["STORED"] * 50))
@@ -910,6 +927,7 @@ class Serve(Case):
         with contextlib.suppress(ConnectionResetError):
             while junk.replies.read(1000):  # an alert of TLS
                 pass
+        self.assertEqual(client.stats()["ssl_handshake_errors"], "1")
         self.assertEqual(secured(to=strict, shows="one").ask("mn"), "MN")
         with self.assertRaises((ssl.SSLError, ConnectionError)):
             stranger = secured(to=strict)
@@ -925,8 +943,14 @@ class Serve(Case):
         self.assertRegex(client.ask("refresh_certs"), "^SERVER_ERROR -o ssl_key=.*")
         self.assertEqual(secured("two").ask("mn"), "MN")
         self.end(server)
-        # What each mode asks of a client.
+        # What each version and each mode asks of a client.
         use("one")
+        server = self.start(*options, "-l", "127.0.0.1", "-o", "ssl_min_version=3", tcp=True)
+        here = "127.0.0.1", int(self.ports["INET"])
+        with self.assertRaises((ssl.SSLError, ConnectionError)):
+            secured(to=here, most=ssl.TLSVersion.TLSv1_2)
+        self.assertEqual(secured(to=here).ask("mn"), "MN")
+        self.end(server)
         for mode, takes_strangers in ("0", True), ("1", True), ("2", False), ("3", False):
             with self.subTest(mode=mode):
                 server = self.start(*options, "-l", "127.0.0.1", "-o", f"ssl_verify_mode={mode}", tcp=True)

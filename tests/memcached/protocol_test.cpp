@@ -442,6 +442,9 @@ TEST(protocol, what_the_settings_refuse_and_allow) {
   with.chosen.test_clock = false;
   conversation c(with);
   EXPECT_EQ(c.ask("flush_all\r\ndebugtime 5\r\n"), "CLIENT_ERROR flush_all not allowed\r\nERROR\r\n");
+  conversation in_frames(with);
+  EXPECT_EQ(in_frames.ask(frame{0x08}.bytes() + frame{0x0A}.bytes()),
+            error(0x08, 0x20, "Auth failure.").bytes() + answer(0x0A).bytes());
   with.chosen.shuts_down = true;
   conversation d(with);
   int stops = 0;
@@ -487,6 +490,8 @@ TEST(protocol, users_are_lines_of_names_and_passwords) {
   EXPECT_TRUE(some.have("a", "1") && some.have("ab", "") && some.have("c", "d:e"));
   EXPECT_FALSE(some.have("a", "") || some.have("a", "12") || some.have("ab", "1") || some.have("c", "d") ||
                some.have("", ""));
+  const users of_windows("a:1\r\nb:2\r\n");
+  EXPECT_TRUE(of_windows.have("a", "1") && of_windows.have("b", "2"));
   EXPECT_THROW(users(""), std::invalid_argument);
   EXPECT_THROW(users("a:1\n\nb:2\n"), std::invalid_argument);
   EXPECT_THROW(users("a:1\nb"), std::invalid_argument);
@@ -698,7 +703,8 @@ TEST(protocol, a_binary_connection_logs_in_by_sasl) {
     EXPECT_EQ(c.ask(log_in("PLAIN", wrong)), error(0x21, 0x20, refused).bytes());
   EXPECT_EQ(c.ask(log_in("PLAIN", many(16'385, 'x'))), error(0x21, 4, "Invalid arguments").bytes());
   EXPECT_EQ(c.ask(log_in("SCRAM", "\0me\0pw"sv)), error(0x21, 0x20, refused).bytes());
-  EXPECT_EQ(c.ask(frame{0x22, "PLAIN", "\0me\0pw"}.bytes()), error(0x22, 0x20, refused).bytes());
+  EXPECT_EQ(c.ask(frame{0x22, "PLAIN", std::string("\0me\0pw"sv)}.bytes()),
+            error(0x22, 0x20, refused).bytes());
   EXPECT_EQ(c.ask(log_in("PLAIN", "you\0me\0pw"sv)), answer(0x21, 0, "Authenticated").bytes());
   EXPECT_EQ(c.ask(frame{0x09, "k"}.bytes() + frame{0x0A}.bytes()), answer(0x0A).bytes());
   // An attempt that is refused ends what a former one had allowed.
@@ -776,6 +782,10 @@ TEST(protocol, a_flush_at_a_time_of_the_calendar_comes_a_second_before_it) {
   EXPECT_TRUE(flushed_after(1));
   EXPECT_FALSE(flushed_after(2));
   EXPECT_EQ(c.ask("debugtime 1\r\nget k\r\n"), "OK\r\nEND\r\n");
+  conversation in_frames;
+  EXPECT_EQ(in_frames.ask(frame{0x11, "k", "1", for_store(0, 0)}.bytes() +
+                          frame{0x18, {}, {}, big_endian(100U)}.bytes() + frame{0x00, "k"}.bytes()),
+            answer(0x00, 1, "1", big_endian(0U)).bytes());
 }
 
 TEST(protocol, each_byte_as_a_flag) {
@@ -967,6 +977,18 @@ TEST(protocol, an_end_that_has_no_room_is_refused) {
   EXPECT_EQ(c.ask("touch none 60 noreply\r\nmg none T60 v k q\r\nmg none t\r\n"), refused + "HD t-1\r\n");
   EXPECT_EQ(c.ask("gat 60 none\r\ngat 60 ends none ends\r\nmg none t\r\n"),
             refused + ends + refused + "HD t-1\r\n");
+  conversation in_frames(full);
+  in_frames.ask(frame{0x11, "none", "x", for_store(0, 0)}.bytes());
+  for (int n = 0; n < 100'000; ++n)
+    if (!in_frames
+             .ask(frame{0x11, "k" + std::to_string(n), n < 1000 ? many(8 * kibibyte, 'x') : "x",
+                        for_store(0, 0)}
+                      .bytes())
+             .empty() &&
+        n >= 1000)
+      break;
+  EXPECT_EQ(in_frames.ask(frame{0x1C, "none", {}, big_endian(60U)}.bytes()),
+            error(0x1C, 0x82, "Out of memory").bytes());
   // What needs no room is done.
   EXPECT_EQ(c.ask("touch ends 60\r\ngat 70 ends\r\nmg ends T80 t\r\ntouch ends 0\r\nmg ends t\r\n"),
             "TOUCHED\r\n" + ends + "END\r\nHD t80\r\nTOUCHED\r\nHD t-1\r\n");
