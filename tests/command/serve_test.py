@@ -1205,7 +1205,7 @@ ssize_t read(int fd, void* to, size_t bytes) {
             done = self.ended(0, "serve", "-d", "-s", path, "-P", str(pid), under=("sh", "-c", f'exec "$@" {closed}', "sh"))
             self.assertEqual(done.stdout + done.stderr, "")
             process = int(pid.read_text())
-            self.addCleanup(lambda: pid.exists() and os.kill(process, signal.SIGKILL))
+            self.addCleanup(lambda pid=pid, process=process: pid.exists() and os.kill(process, signal.SIGKILL))
             client = self.client(path)  # it listens already
             self.assertEqual(client.stats()["pid"], str(process))
             self.assertEqual(os.getsid(process), process)
