@@ -869,8 +869,9 @@ class Serve(Case):
         for name in ("ssl_chain_cert", "ssl_key", "ssl_ca_cert"):
             self.assertRegex(self.refused("serve", *options, "-o", f"{name}=none"), f"-o {name}=.*none: No such file")
         with socket.socket() as free, socket.socket() as other:
-            free.bind(("127.0.0.1", 0))
-            other.bind(("127.0.0.1", 0))
+            # Where no other program's connections have ports.
+            free.bind(("127.0.0.2", 0))
+            other.bind(("127.0.0.3", 0))
             plain, strict = free.getsockname(), other.getsockname()
         server = self.start(*options, "-l", f"127.0.0.1,notls:{plain[0]}:{plain[1]},mtls:{strict[0]}:{strict[1]}", tcp=True)
         port = int(re.search(r"TCP INET: (\d+)", (self.folder / "ports").read_text()).group(1))
