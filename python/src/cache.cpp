@@ -37,7 +37,7 @@ class cache_object {
   bool touch(nb::handle key, nb::handle ttl) { return cache_.touch(read(key), lifetime(ttl)); }
   bool contains(nb::handle key) { return cache_.contains(read(key)); }
   void clear() {
-    const nb::gil_scoped_release without_lock;
+    const without_interpreter_lock without_lock;
     cache_.clear();
   }
 
@@ -47,11 +47,11 @@ class cache_object {
     std::string value;
     {
       // Others wait for the value that one thread makes.
-      const nb::gil_scoped_release without_lock;
+      const without_interpreter_lock without_lock;
       value = cache_.get_or_set(
           k,
           [&] {
-            const nb::gil_scoped_acquire with_lock;
+            const with_interpreter_lock with_lock;
             return std::string(read(nb::steal(PyObject_CallNoArgs(make.ptr()))));
           },
           lives);

@@ -192,7 +192,7 @@ class map_of final : public any_map {
       all.swap(map_);
       free_values(all);
     } else {
-      const nb::gil_scoped_release without_lock;
+      const without_interpreter_lock without_lock;
       map_.clear();
     }
   }

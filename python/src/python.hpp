@@ -2,6 +2,7 @@
 
 #include <Python.h>
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -117,6 +118,17 @@ class elements {
   std::vector<typename Kind::view> views_;
 };
 
+/// Takes the interpreter lock by f(). A thread that wants it while the interpreter ends is ended by Python before 3.14, which no
+/// frame of C++ that is noexcept lets pass: it waits for the end of the process, as it does in later versions.
+template <class F>
+auto when_python_goes_on(F f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    while (true) pause();
+  }
+}
+
 /// Releases the interpreter lock in its scope, for a batch. When it ends, another thread is often in Python between two
 /// batches, for a microsecond or two. A thread that slept until then would take longer to wake up, and find the lock taken
 /// again. So it waits for some time before it asks for the lock.
@@ -134,7 +146,7 @@ class without_interpreter_lock {
     const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(5);
     while (is_between_batches_.load(std::memory_order_relaxed) && std::chrono::steady_clock::now() < end)
       hw::cpu_relax();
-    PyEval_RestoreThread(state_);
+    when_python_goes_on([this] { PyEval_RestoreThread(state_); });
     is_between_batches_.store(true, std::memory_order_relaxed);
   }
 
@@ -142,6 +154,18 @@ class without_interpreter_lock {
   PyThreadState* state_;
   /// Whether the last thread that began or ended a batch has ended one.
   static inline std::atomic<bool> is_between_batches_ = false;
+};
+
+/// Takes it in its scope, within that of one of the above.
+class with_interpreter_lock {
+ public:
+  with_interpreter_lock() noexcept : state_(when_python_goes_on(PyGILState_Ensure)) {}
+  with_interpreter_lock(const with_interpreter_lock&) = delete;
+  with_interpreter_lock& operator=(const with_interpreter_lock&) = delete;
+  ~with_interpreter_lock() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_;
 };
 
 /// Adds the classes to the module.

@@ -635,6 +635,29 @@ ready.wait()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_a_program_ends_while_threads_are_in_batches():
+    program = """
+import threading, time, numpy
+from espalier import Cache, OrderedMap
+m, cache, keys, entries = OrderedMap(values=int), Cache(), numpy.arange(1000), {b"%d" % n: b"v" for n in range(1000)}
+begun = threading.Barrier(5)
+def repeat(*calls):
+    begun.wait()
+    while True:
+        for call in calls:
+            call()
+for calls in ((lambda: m.assign_many(keys, keys), lambda: m.erase_many(keys)), (lambda: m.find_many(keys), m.clear),
+              (lambda: cache.set_many(entries), lambda: cache.get_many(entries)),
+              (lambda: cache.get_or_set(b"key", lambda: b"value"), cache.clear)):
+    threading.Thread(target=repeat, args=calls, daemon=True).start()
+begun.wait()
+time.sleep(0.01)
+"""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_another_interpreter_is_refused():
     program = """
 from espalier import OrderedMap
