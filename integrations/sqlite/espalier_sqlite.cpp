@@ -433,12 +433,12 @@ template <class F>
   return all.substr(0, end);
 }
 
-/// Whether a comparison of texts in the database is one of the map.
+/// Whether a comparison of texts in the database is one of the map. False where the program's authorizer refuses the question.
 [[nodiscard]] bool has_utf8(sqlite3* connection) {
   sqlite3_stmt* asks = nullptr;
-  if (const int code = sqlite3_prepare_v2(connection, "PRAGMA encoding", -1, &asks, nullptr);
-      code != SQLITE_OK)
-    throw refusal{code, sqlite3_errmsg(connection)};
+  const int code = sqlite3_prepare_v2(connection, "PRAGMA encoding", -1, &asks, nullptr);
+  if (code == SQLITE_AUTH) return false;
+  if (code != SQLITE_OK) throw refusal{code, sqlite3_errmsg(connection)};
   const bool is_utf8 =
       sqlite3_step(asks) == SQLITE_ROW &&
       sqlite3_stricmp(reinterpret_cast<const char*>(sqlite3_column_text(asks, 0)), "UTF-8") == 0;

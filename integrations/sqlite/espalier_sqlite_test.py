@@ -368,6 +368,13 @@ print(db.in_transaction, db.execute(few).fetchall())
             in_order = "TEMP B-TREE" not in self.plan("SELECT * FROM t WHERE key IN ('a', 'b') ORDER BY key DESC")
             self.assertEqual(in_order, encoding == "UTF-8")
 
+    def test_a_program_may_refuse_pragmas(self) -> None:
+        self.db.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_PRAGMA else sqlite3.SQLITE_OK)
+        self.db.execute("CREATE VIRTUAL TABLE t USING espalier(key TEXT, value)")
+        self.db.execute("INSERT INTO t VALUES ('b', 1), ('a', 2), ('c', 3)")
+        self.assertEqual(self.rows("SELECT key FROM t WHERE key > 'a' ORDER BY key DESC"), [("c",), ("b",)])
+        self.assertEqual(self.rows("SELECT value FROM t WHERE key = 'a'"), [(2,)])
+
     def test_names_may_be_quoted(self) -> None:
         for name in ('"order"', "[a b]", "`x``y`", '"a ""b"" c"', "plain"):
             self.db.execute(f"CREATE VIRTUAL TABLE t USING espalier({name}   INTEGER  primary\tKEY , \"group\")")
