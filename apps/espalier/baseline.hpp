@@ -18,9 +18,10 @@ struct subject {
   /// `fields`: those of an entry of results that say what is measured, a JSON object.
   subject(std::string run_name, const nlohmann::ordered_json& fields);
 
-  std::string name;  ///< of the measurement in results
-  std::vector<std::string>
-      terms;  ///< what a change of the code does not change: keys, distribution, placement
+  /// Of the measurement in results.
+  std::string name;
+  /// What a change of the code does not change: keys, distribution, placement.
+  std::vector<std::string> terms;
 
   friend bool operator==(const subject&, const subject&) = default;
 };
